@@ -1,13 +1,13 @@
 """BERT for Keras 3 and TensorFlow: pre-train, fine-tune, serve."""
 
-from keras_bert_impl.lazy import lazy_names, register_classes
-from keras_bert_impl.version import __version__  # noqa: F401
+from keras_bert_impl.utils.lazy import lazy_names, register_classes
+from keras_bert_impl.utils.version import __version__  # noqa: F401
 
 # Public name -> its module, which is imported on first use. `import keras_bert_impl` is therefore
 # fast, and the encoder on JAX does not import TensorFlow.
 _HOMES = {
-    "Adapter": "config",
-    "EncoderConfig": "config",
+    "Adapter": "checkpoints.config",
+    "EncoderConfig": "checkpoints.config",
     "Encoder": "models.encoder",
     "Tokenizer": "tokenizers",
     "WordPieceTokenizer": "tokenizers",
@@ -34,26 +34,26 @@ _HOMES = {
     "LongTexts": "tasks.base.long_texts",
     "MaskedLM": "tasks.language_modeling.model",
     "CausalLM": "tasks.language_modeling.causal",
-    "read_choices": "tasks.multiple_choice.data",
-    "read_columns": "tasks.tagging.columns",
-    "read_conllu": "tasks.tagging.columns",
-    "read_tags": "tasks.tagging.reading.read_tags",
-    "read_squad": "tasks.question_answering.data",
-    "cross_validate": "experiments.cross_validation",
+    "read_choices": "data.choices",
+    "read_columns": "data.tags.columns",
+    "read_conllu": "data.tags.columns",
+    "read_tags": "data.tags.reading.read_tags",
+    "read_squad": "data.questions",
+    "cross_validate": "finetuning.cross_validation",
     "evaluate": "runs.evaluation",
-    "finetune": "finetuning",
-    "finetune_set": "finetuning",
-    "finetune_glue": "experiments.glue",
+    "finetune": "finetuning.finetune",
+    "finetune_set": "finetuning.finetune",
+    "finetune_glue": "finetuning.glue",
     "search": "tasks.embedding.search",
-    "attribute": "attribution.methods",
-    "attention_map": "plots",
-    "learning_curves": "plots",
+    "attribute": "reports.attribution.methods",
+    "attention_map": "reports.plots",
+    "learning_curves": "reports.plots",
     "write_report": "reports.run_report",
     "look": "reports.look_page",
-    "student_of": "conversion.formats",
+    "student_of": "models.conversion.formats",
     "load_tuned": "runs.run",
-    "save_tuned": "tuning.choice",
-    "InputError": "io.errors",
+    "save_tuned": "training.tuning.choice",
+    "InputError": "utils.errors",
 }
 __getattr__, __dir__, __all__ = lazy_names(__name__, _HOMES)
 register_classes()

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_bert_impl.version import install_command
+from keras_bert_impl.utils.version import install_command
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin
@@ -15,8 +15,8 @@ except ImportError as error:
         f"keras_bert_impl.scikit_learn needs scikit-learn: {install_command('metrics')}"
     ) from error
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks.text_classification.model import TextClassifier
+from keras_bert_impl.utils.errors import InputError
 
 
 class BertClassifier(ClassifierMixin, BaseEstimator):
@@ -88,7 +88,7 @@ class BertClassifier(ClassifierMixin, BaseEstimator):
         if isinstance(weights, dict):
             weights = {str(label): weight for label, weight in weights.items()}
         self.classifier_.fit(
-            _texts(X),
+            _convert_to_texts(X),
             [names[number] for number in numbers],
             batch_size=self.batch_size,
             epochs=self.epochs,
@@ -101,7 +101,7 @@ class BertClassifier(ClassifierMixin, BaseEstimator):
     def predict_proba(self, X: Any) -> np.ndarray:
         """Returns the probability of each of `classes_`, float32 `[texts, classes]`."""
         check_is_fitted(self)
-        return np.asarray(self.classifier_.predict(_texts(X), verbose=self.verbose))
+        return np.asarray(self.classifier_.predict(_convert_to_texts(X), verbose=self.verbose))
 
     def predict(self, X: Any) -> np.ndarray:
         """Returns the predicted label of each text."""
@@ -109,7 +109,7 @@ class BertClassifier(ClassifierMixin, BaseEstimator):
         return self.classes_[self.classifier_.decide(scores)]
 
 
-def _texts(values):
+def _convert_to_texts(values):
     """Converts a list, array, column or data frame of texts or pairs to a list."""
     if hasattr(values, "to_numpy"):  # Iteration over a data frame would yield the column names.
         values = values.to_numpy()

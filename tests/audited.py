@@ -64,7 +64,9 @@ def hook(event, arguments):
     saw.inside = True
     try:
         for path in changed(event, arguments):
-            if not any(path == own or path.startswith(f"{own}/") for own in (*ALLOWED, "/dev")):
+            if not any(
+                path == folder or path.startswith(f"{folder}/") for folder in (*ALLOWED, "/dev")
+            ):
                 print(f"OUTSIDE {event} {path}", flush=True)
     finally:
         saw.inside = False

@@ -1,4 +1,4 @@
-"""Settings that must be made before TensorFlow starts."""
+"""Settings that must be made before TensorFlow starts, and a fixture of many folders."""
 
 import contextlib
 import gc
@@ -48,3 +48,11 @@ def survivors_are_not_searched_again():
     yield
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory):
+    """A model directory of a tiny encoder."""
+    from tests.tasks.helpers import save_base
+
+    return save_base(tmp_path_factory.mktemp("base"))

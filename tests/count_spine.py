@@ -11,7 +11,7 @@ from pathlib import Path
 
 import keras_bert_impl
 from keras_bert_impl import TextClassifier
-from keras_bert_impl.config import EncoderConfig
+from keras_bert_impl.checkpoints.config import EncoderConfig
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.tokenizers import WordPieceTokenizer
 

@@ -11,10 +11,10 @@ import tensorflow as tf
 import tensorflow_datasets as tfds
 
 import keras_bert_impl as k
-from keras_bert_impl.conversion.formats import convert
-from keras_bert_impl.interop import open_model
+from keras_bert_impl.checkpoints.interop import open_model
+from keras_bert_impl.data.questions import QuestionExamples
+from keras_bert_impl.models.conversion.formats import convert
 from keras_bert_impl.tasks import ChoiceExamples, TaggedExamples
-from keras_bert_impl.tasks.question_answering.data import QuestionExamples
 
 WORDS = "a b c cat text the film was good bad dull joy it its next sentence more is not".split()
 
@@ -109,12 +109,12 @@ def _write_labeled(root):
     rows = [(*row[:3], tag, *row[4:]) for row, tag in zip(rows, tags)]
     write("en_ewt-ud-dev.conllu", *rows)
     answer = {"text": "Ann", "answer_start": 0}
-    asked = {"id": "1", "question": "Who came?", "answers": [answer]}
-    paragraph = {"context": "Ann came.", "qas": [asked]}
+    question = {"id": "1", "question": "Who came?", "answers": [answer]}
+    paragraph = {"context": "Ann came.", "qas": [question]}
     squad = {"version": "1.1", "data": [{"title": "Ann", "paragraphs": [paragraph]}]}
     (root / "dev-v1.1.json").write_text(json.dumps(squad))
     published = {"num_hidden_layers": 12, "text_config": {"dropout": "0.1"}}
-    (root / "config.json").write_text(json.dumps(published))
+    (root / "checkpoints.config.json").write_text(json.dumps(published))
 
 
 def _write_models(root):
@@ -264,7 +264,7 @@ def _to_calibrate():
 
 
 OWN = {
-    "interop.keras_hub.models.write_keras_hub_preset": {
+    "checkpoints.interop.keras_hub.models.write_keras_hub_preset": {
         "described": lambda: _hub_model().config,
         "tensors": lambda: {name: _hub_model().read(name) for name in _hub_model().unread()},
     },
@@ -273,14 +273,14 @@ OWN = {
         "mask": lambda: np.ones((2, 4), "int32"),
         "labels": lambda: np.ones((2, 4), "int32"),
     },
-    "plots.learning_curves": {
+    "reports.plots.learning_curves": {
         "model": _regressor,
         "texts": lambda: np.ones((8, 4)),
         "labels": lambda: np.ones((8, 1)),
     },
     "pretraining.run.pretrain": {"pretrain": lambda: _short_pretrain},
     "tasks.language_modeling.model.MaskedLM.pseudo_perplexity": {"model": _masked_lm},
-    "tasks.multiple_choice.data.score_choices": {
+    "data.choices.score_choices": {
         "examples": _choices,
         "model": lambda: k.MultipleChoice(encoder(), tokenizer()),
     },
@@ -292,8 +292,8 @@ OWN = {
         "dev": _questions,
         "model": lambda: _answerer(null_threshold=0.0),
     },
-    "finetuning.finetune_set": {"finetune_set": lambda: _short_set},
-    "tasks.tagging.examples.score_tags": {
+    "finetuning.finetune.finetune_set": {"finetune_set": lambda: _short_set},
+    "data.tags.examples.score_tags": {
         "examples": lambda: TaggedExamples([["a", "cat"]], [["O", "B-PER"]]),
         "tagger": lambda: k.TokenClassifier(encoder(), tokenizer(), labels=["O", "B-PER"]),
     },
@@ -304,5 +304,5 @@ OWN = {
         "texts": lambda: _to_calibrate()[1],
         "labels": lambda: _to_calibrate()[2],
     },
-    "tuning.choice.save_tuned": {"labels": lambda: [1, 0]},
+    "training.tuning.choice.save_tuned": {"labels": lambda: [1, 0]},
 }

@@ -10,7 +10,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_bert_impl.config import EncoderConfig
+from keras_bert_impl.checkpoints.config import EncoderConfig
 
 # The sizes all differ, so that a swapped dimension cannot pass.
 TINY = EncoderConfig(
@@ -169,8 +169,8 @@ def _functional(layer, inputs):
 
 
 def _assert_close(received, expected, tolerance):
-    for one, other in zip(keras.tree.flatten(received), keras.tree.flatten(expected)):
-        assert difference(one, other) <= tolerance
+    for output, reference in zip(keras.tree.flatten(received), keras.tree.flatten(expected)):
+        assert difference(output, reference) <= tolerance
 
 
 def newest_checkpoint(directory):

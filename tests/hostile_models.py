@@ -9,15 +9,13 @@ import types
 import numpy as np
 import safetensors.numpy
 
-from keras_bert_impl.interop import huggingface, open_model, peft
-from keras_bert_impl.interop.google import settings as google_settings
-from keras_bert_impl.interop.keras_hub.names import KINDS, Head, config_of
-from keras_bert_impl.interop.keras_hub.preset import _serialized, _weights_files
-from keras_bert_impl.interop.opening import base_of
-from keras_bert_impl.interop.sentence_transformers import read_sentence_settings
-from keras_bert_impl.interop.source import ModelSource
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.reading import read_json
+from keras_bert_impl.checkpoints.interop import huggingface, open_model, peft
+from keras_bert_impl.checkpoints.interop.google import settings as google_settings
+from keras_bert_impl.checkpoints.interop.keras_hub.names import KINDS, Head, config_of
+from keras_bert_impl.checkpoints.interop.keras_hub.preset import _read_class, _resolve_weights
+from keras_bert_impl.checkpoints.interop.opening import base_of
+from keras_bert_impl.checkpoints.interop.sentence_transformers import read_sentence_settings
+from keras_bert_impl.checkpoints.interop.source import ModelSource
 from keras_bert_impl.tasks import (
     FeatureTagger,
     MultipleChoice,
@@ -29,6 +27,8 @@ from keras_bert_impl.tasks import (
 from keras_bert_impl.tasks.registry import model_class_of
 from keras_bert_impl.tokenizers import row_files
 from keras_bert_impl.tokenizers.wordpiece import files as wordpiece_files
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.io.reading import read_json
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "bad"]
 TASKS = (
@@ -197,11 +197,11 @@ PRESET = {
 
 
 def read_preset(directory):
-    name, arguments = _serialized(directory / "config.json")
+    name, arguments = _read_class(directory / "config.json")
     if name in KINDS:
         config = config_of(KINDS[name], arguments, directory / "config.json")
-        Head(KINDS[name], config, *_serialized(directory / "task.json"))
-    _weights_files(directory)
+        Head(KINDS[name], config, *_read_class(directory / "task.json"))
+    _resolve_weights(directory)
     row_files.kind_of(directory)
     wordpiece_files.read(directory)
 

@@ -8,8 +8,8 @@ import json
 import numpy as np
 import safetensors.numpy
 
-from keras_bert_impl.hub.contents import gather
-from keras_bert_impl.interop.source import SafetensorsFile, Shards
+from keras_bert_impl.checkpoints.hub.contents import gather
+from keras_bert_impl.checkpoints.interop.source import SafetensorsFile, Shards
 from keras_bert_impl.pretraining.examples import records
 from keras_bert_impl.pretraining.examples.records import FORMAT_VERSION
 from keras_bert_impl.pretraining.masking import dataset

@@ -158,9 +158,9 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         """Sends the file, or the rest requested by `Range`, with its fault."""
         content = content if fault.content is None else fault.content
         start, status = 0, 200
-        asked = re.fullmatch(r"bytes=(\d+)-", self.headers["Range"] or "")
-        if asked:
-            start, status = int(asked[1]), 206
+        match = re.fullmatch(r"bytes=(\d+)-", self.headers["Range"] or "")
+        if match:
+            start, status = int(match[1]), 206
             headers = headers | {
                 "Content-Range": f"bytes {start}-{len(content) - 1}/{len(content)}"
             }
@@ -190,8 +190,8 @@ class _HubHandler(_Handler):
             ("/api/models/([^/]+/[^/]+)/tree/([^/]+)", self._tree),
             ("/([^/]+/[^/]+)/resolve/([^/]+)/(.+)", self._resolve),
         ):
-            if found := re.fullmatch(pattern, path):
-                return answer(*map(urllib.parse.unquote, found.groups()))
+            if match := re.fullmatch(pattern, path):
+                return answer(*map(urllib.parse.unquote, match.groups()))
         return self.reply(404, {})
 
     do_HEAD = do_GET
@@ -210,10 +210,10 @@ class _HubHandler(_Handler):
         fault = self.note("revision")
         if fault.status:
             return
-        found = self._commit(repository, revision)
-        if found is None:
+        snapshot = self._commit(repository, revision)
+        if snapshot is None:
             return
-        commit, files = found
+        commit, files = snapshot
         siblings = [
             {"rfilename": entry.pop("path"), "blobId": entry.pop("oid")} | entry
             for entry in map(self.owner.entry, files, files.values())
@@ -224,15 +224,15 @@ class _HubHandler(_Handler):
     def _tree(self, repository, revision):
         if self.note("tree").status:
             return
-        found = self._commit(repository, revision)
-        if found is not None:
-            self.reply_json([{"type": "file"} | self.owner.entry(*f) for f in found[1].items()])
+        snapshot = self._commit(repository, revision)
+        if snapshot is not None:
+            self.reply_json([{"type": "file"} | self.owner.entry(*f) for f in snapshot[1].items()])
 
     def _resolve(self, repository, revision, name):
-        found = self._commit(repository, revision)
-        if found is None:
+        snapshot = self._commit(repository, revision)
+        if snapshot is None:
             return
-        commit, files = found
+        commit, files = snapshot
         headers = {"X-Repo-Commit": commit}
         if name not in files:
             self.reply(404, headers | {"X-Error-Code": "EntryNotFound"})
@@ -378,5 +378,9 @@ def start_client(code, home, environment):
         "NO_PROXY": "127.0.0.1,localhost",
     } | environment
     pipe = subprocess.PIPE
-    command = [sys.executable, "-c", f"from keras_bert_impl.hub import local_directory\n{code}"]
+    command = [
+        sys.executable,
+        "-c",
+        f"from keras_bert_impl.checkpoints.hub import local_directory\n{code}",
+    ]
     return subprocess.Popen(command, env=environment, stdout=pipe, stderr=pipe, text=True)

@@ -5,9 +5,9 @@ import json
 import shutil
 from pathlib import Path
 
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.utils.errors import InputError
 
-ADAPTERS = Path(__file__).parent / "interop" / "adapterhub" / "bert"
+ADAPTERS = Path(__file__).parent / "checkpoints" / "interop" / "adapterhub" / "bert"
 
 
 def _files(folder):
@@ -98,8 +98,8 @@ def requests(folder):
 
 def hub_module(name, folder):
     """Changes a SavedModel of TF Hub, which is opened without running its graph."""
-    from keras_bert_impl.interop import open_model
-    from tests.interop.google_models import unpacked
+    from keras_bert_impl.checkpoints.interop import open_model
+    from tests.checkpoints.interop.google_models import unpacked
 
     unpacked(name, folder)
     (folder / name / "expected.npz").unlink()
@@ -114,7 +114,7 @@ def hub_module(name, folder):
 
 def adapter(name, folder):
     """Changes the files of an adapter of AdapterHub or PEFT for a small BERT."""
-    from keras_bert_impl.interop import open_model
+    from keras_bert_impl.checkpoints.interop import open_model
 
     shutil.copytree(ADAPTERS / "base", folder / "base")
     shutil.copytree(ADAPTERS / name, folder / name)
@@ -123,10 +123,11 @@ def adapter(name, folder):
 
 def run_files(folder):
     """Changes the files of a run, which a report and evaluations read."""
-    from keras_bert_impl import cards, plots
+    from keras_bert_impl.checkpoints import cards
+    from keras_bert_impl.data.prediction_files import read_column, read_predictions_table
+    from keras_bert_impl.reports import plots
     from keras_bert_impl.reports.run_files import read_run, runs_of
     from keras_bert_impl.runs.feedback import by_week
-    from keras_bert_impl.tasks.base.prediction_files import read_column, read_predictions_table
     from keras_bert_impl.tasks.embedding.vector_source import read_source
     from keras_bert_impl.training.runs.reports import read_metrics
     from keras_bert_impl.training.runs.run_directory import RunDirectory

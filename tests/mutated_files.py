@@ -46,16 +46,16 @@ _BYTES = [b"\0", b"\xff", b"\x7f\xff\xff\xff", b"\xff" * 8, b"\0" * 8, b"\x80", 
 # === Changes ===
 
 
-def changed(data: bytes, draw: random.Random, others: list[bytes]) -> bytes:
+def changed(data: bytes, draw: random.Random, sources: list[bytes]) -> bytes:
     """Returns a file with one to four changes: of bytes, or of values exchanged for others."""
     changes = [_with_bytes, _with_tokens, _with_lines, _with_values]
     change = draw.choice([*changes, _with_bytes, _with_tokens, _with_values])
     for _ in range(draw.choice([1, 1, 2, 4])):
-        data = change(data, draw, others)[:LARGEST]
+        data = change(data, draw, sources)[:LARGEST]
     return data
 
 
-def _with_bytes(data, draw, others):
+def _with_bytes(data, draw, sources):
     place = draw.randrange(len(data) + 1)
     end = min(len(data), place + draw.choice([0, 1, 1, 2, 4, 8, 100]))
     kind = draw.randrange(6)
@@ -68,20 +68,20 @@ def _with_bytes(data, draw, others):
         return data[:place] + draw.choice(_BYTES) + data[end:]
     if kind == 3:
         return data[:place] + data[end:]
-    other = data if kind == 4 else draw.choice(others)
-    start = draw.randrange(len(other) + 1)
-    return data[:place] + other[start : start + draw.choice([4, 16, 200])] + data[end:]
+    source = data if kind == 4 else draw.choice(sources)
+    start = draw.randrange(len(source) + 1)
+    return data[:place] + source[start : start + draw.choice([4, 16, 200])] + data[end:]
 
 
-def _with_tokens(data, draw, others):
-    return _exchanged(_TOKEN.findall(data), draw, others, _TOKEN)
+def _with_tokens(data, draw, sources):
+    return _exchanged(_TOKEN.findall(data), draw, sources, _TOKEN)
 
 
-def _with_lines(data, draw, others):
-    return _exchanged(_LINE.findall(data), draw, others, _LINE)
+def _with_lines(data, draw, sources):
+    return _exchanged(_LINE.findall(data), draw, sources, _LINE)
 
 
-def _with_values(data, draw, others):
+def _with_values(data, draw, sources):
     """Replaces or removes a value of JSON, or of a line of it; exchanges tokens of another file."""
     before, after = b"", b""
     try:
@@ -93,7 +93,7 @@ def _with_values(data, draw, others):
         try:
             content = json.loads(lines[number])
         except (ValueError, RecursionError):
-            return _with_tokens(data, draw, others)
+            return _with_tokens(data, draw, sources)
     places = list(_places([content], 0))
     outer, key = draw.choice(places)
     if draw.randrange(8):
@@ -112,10 +112,10 @@ def _places(outer, key):
         yield from _places(inner, each)
 
 
-def _exchanged(parts, draw, others, pattern):
+def _exchanged(parts, draw, sources, pattern):
     """Joins the parts of a file, with one replaced, repeated, removed or exchanged."""
     if not parts:
-        return draw.choice(others)
+        return draw.choice(sources)
     first, second = draw.randrange(len(parts)), draw.randrange(len(parts))
     kind = draw.randrange(6)
     if kind == 0:
@@ -125,7 +125,7 @@ def _exchanged(parts, draw, others, pattern):
     elif kind == 2:
         parts[first] *= draw.choice([0, 2, 3, 1000])
     elif kind == 3:
-        parts[first] = draw.choice(pattern.findall(draw.choice(others)) or [b""])
+        parts[first] = draw.choice(pattern.findall(draw.choice(sources)) or [b""])
     else:
         parts[first] = draw.choice(_WORDS)
     return b"".join(parts)
@@ -169,7 +169,7 @@ def run(kind: str, cases: list[int], seed: int, report: Path) -> None:
     work, here = Path(tempfile.mkdtemp()), Path(tempfile.mkdtemp())
     names, read = KINDS[kind](work)
     sound = {name: (work / name).read_bytes() for name in names}
-    others = sound_files() + list(sound.values())
+    sources = sound_files() + list(sound.values())
     os.chdir(here)
     tempfile.tempdir = str(here)
     read(work)  # imports what it needs
@@ -186,7 +186,7 @@ def run(kind: str, cases: list[int], seed: int, report: Path) -> None:
             print(number, file=file, flush=True)
             draw = random.Random(f"{seed} {kind} {number}")
             name = draw.choice(names)
-            data = changed(sound[name], draw, others)
+            data = changed(sound[name], draw, sources)
             (work / name).write_bytes(data)
             begun = time.process_time()
             outcome = _outcome(read, work, name, SECONDS + seconds)
@@ -208,7 +208,7 @@ def run(kind: str, cases: list[int], seed: int, report: Path) -> None:
 
 def _outcome(read, folder, name, seconds):
     """Returns `"read"`, `"refused"` or a description of what is wrong."""
-    from keras_bert_impl.io.errors import InputError
+    from keras_bert_impl.utils.errors import InputError
 
     signal.setitimer(signal.ITIMER_PROF, seconds)
     signal.alarm(20 * SECONDS)  # The processor may be shared.

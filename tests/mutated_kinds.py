@@ -13,7 +13,7 @@ import lzma
 import tempfile
 from pathlib import Path
 
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.utils.errors import InputError
 from tests import hostile_readers as hostile
 from tests import mutated_exports as exports
 from tests import mutated_models as models
@@ -39,7 +39,7 @@ WORDS = [
     {"tokens": ["Ann", "left"], "ner_tags": ["B-PER", "O"]},
     {"tokens": ["x"], "ner_tags": ["O"]},
 ]
-ANNOTATIONS = Path(__file__).parent / "data" / "annotations"
+ANNOTATIONS = Path(__file__).parent / "fixtures" / "annotations"
 QUESTION = {"id": "1", "question": "who", "answers": [{"text": "Ada", "answer_start": 0}]}
 SQUAD = [{"title": "t", "paragraphs": [{"context": "Ada wrote.", "qas": [QUESTION]}]}]
 RECIPE = "# a run\nmodel: bert-base-uncased\nlearning_rate: 3.0e-5\nepochs: 3\nlabels: [a, b]\n"
@@ -85,27 +85,27 @@ def _all(*reads):
 
 
 def read_tables(path):
+    from keras_bert_impl.data.tables.layout import Layout
+    from keras_bert_impl.data.tables.tables import check_columns, table_columns
     from keras_bert_impl.runs.prediction_table import count_rows, read_rows
     from keras_bert_impl.tasks import read_table
-    from keras_bert_impl.tasks.data.layout import Layout
-    from keras_bert_impl.tasks.data.tables import check_columns, table_columns
 
     layout = Layout("text", id="id", allow_empty=True)
-    more = {"allow_empty": True, "skip_bad_rows": True}
+    options = {"allow_empty": True, "skip_bad_rows": True}
     reads = [
         lambda: read_table(path, "text", label="label", id="id", allow_empty=True),
-        lambda: read_table(path, "text", "id", "label", **more),
-        lambda: read_table(path, "text", label="id", numeric=True, **more),
-        lambda: read_table(path, "0", label="1", header=False, label_separator=",", **more),
+        lambda: read_table(path, "text", "id", "label", **options),
+        lambda: read_table(path, "text", label="id", numeric=True, **options),
+        lambda: read_table(path, "0", label="1", header=False, label_separator=",", **options),
         lambda: table_columns(path),
         lambda: check_columns(path, layout),
         lambda: count_rows(path, layout),
         lambda: list(read_rows(path, layout)),
     ]
     if path.suffix not in (".csv", ".tsv", ".gz", ".xz", ".bz2"):
-        reads.append(lambda: read_table(path, "text", label="labels", **more))
-        reads.append(lambda: read_table(path, "text", label="cats", **more))
-        reads.append(lambda: read_table(path, "text", label="cats.a", **more))
+        reads.append(lambda: read_table(path, "text", label="labels", **options))
+        reads.append(lambda: read_table(path, "text", label="cats", **options))
+        reads.append(lambda: read_table(path, "text", label="cats.a", **options))
     _all(*reads)
 
 
@@ -157,13 +157,13 @@ def file(name, content, read):
 
 
 def read_corpus(path):
+    from keras_bert_impl.data.tables.tables import text_lines
     from keras_bert_impl.pretraining import read_documents
-    from keras_bert_impl.tasks.data.tables import text_lines
     from keras_bert_impl.tasks.embedding.vectors import read_texts
 
     formats = ("auto", "sentences", "wikiextractor", "jsonl", "files")
     _all(
-        *(functools.partial(_listed, read_documents, path, one) for one in formats),
+        *(functools.partial(_listed, read_documents, path, form) for form in formats),
         lambda: list(text_lines(path)),
         lambda: list(read_texts(path, unit="file")),
     )
@@ -229,7 +229,7 @@ def from_hostile(name):
 
 
 def read_recipe(path):
-    from keras_bert_impl.io.reading import read_yaml
+    from keras_bert_impl.utils.io.reading import read_yaml
 
     read_yaml(path)
 
@@ -251,7 +251,7 @@ KINDS = {
     "conll": file("a.conll", CONLL, read_tagged),
     "brat": file("a.ann", BRAT, read_brat),
     "conllu": file("a.conllu", CONLLU, read_tagged),
-    "spans": file("s.jsonl", "".join(json.dumps(one) + "\n" for one in SPANS), read_tagged),
+    "spans": file("s.jsonl", "".join(json.dumps(span) + "\n" for span in SPANS), read_tagged),
     **{f"annotations {path.name}": annotations(path) for path in sorted(ANNOTATIONS.iterdir())},
     "lists of words": file("w.json", json.dumps(WORDS), read_tagged),
     "squad": file("q.json", json.dumps({"data": SQUAD}, indent=1), read_questions),

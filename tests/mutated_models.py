@@ -51,7 +51,7 @@ def _read_all(tensors):
 def safetensors_file(folder):
     import safetensors.numpy
 
-    from keras_bert_impl.interop.source import SafetensorsFile
+    from keras_bert_impl.checkpoints.interop.source import SafetensorsFile
 
     safetensors.numpy.save_file(_tensors(), folder / "model.safetensors")
     return ["model.safetensors"], lambda f: _read_all(SafetensorsFile(f / "model.safetensors"))
@@ -60,7 +60,7 @@ def safetensors_file(folder):
 def torch_file(is_zip, folder):
     import torch
 
-    from keras_bert_impl.interop.torch_file import TorchFile
+    from keras_bert_impl.checkpoints.interop.torch_file import TorchFile
 
     tensors = {name: torch.tensor(array) for name, array in _tensors().items()}
     path = folder / "pytorch_model.bin"
@@ -71,7 +71,7 @@ def torch_file(is_zip, folder):
 def checkpoint(folder):
     import tensorflow as tf
 
-    from keras_bert_impl.interop.google.checkpoint import Checkpoint
+    from keras_bert_impl.checkpoints.interop.google.checkpoint import Checkpoint
 
     names = sorted(_tensors())
     tf.raw_ops.SaveV2(
@@ -82,9 +82,9 @@ def checkpoint(folder):
     )
 
     def read(folder):
-        found = Checkpoint(folder / "model.ckpt")
-        for name in found.variables:
-            found.read(name)
+        reader = Checkpoint(folder / "model.ckpt")
+        for name in reader.variables:
+            reader.read(name)
 
     return ["model.ckpt.index", "model.ckpt.data-00000-of-00001"], read
 
@@ -92,7 +92,7 @@ def checkpoint(folder):
 def keras_weights(folder):
     import h5py
 
-    from keras_bert_impl.interop.keras_hub.preset import _weights_files
+    from keras_bert_impl.checkpoints.interop.keras_hub.preset import _resolve_weights
 
     contents = preset_directory(folder)
     for name, content in contents.items():
@@ -102,14 +102,14 @@ def keras_weights(folder):
             weights.create_dataset(f"layers/{name}/vars/0", data=array)
 
     def read(folder):
-        from keras_bert_impl.interop.hdf5 import find_array, opened
+        from keras_bert_impl.checkpoints.interop.hdf5 import find_array, opened
 
-        _weights_files(folder)
+        _resolve_weights(folder)
         path = folder / "model_00000.weights.h5"
         with opened(path) as weights:
             names = [f"layers/{name}/vars/0" for name in _tensors()]
-            found = [find_array(weights, name, path) for name in names]
-        for array in filter(None, found):
+            arrays = [find_array(weights, name, path) for name in names]
+        for array in filter(None, arrays):
             np.asarray(array.read()).sum()
 
     return ["model_00000.weights.h5", "model.weights.json"], read
@@ -118,7 +118,7 @@ def keras_weights(folder):
 def tensorflow_file(folder):
     import h5py
 
-    from keras_bert_impl.interop.hdf5 import Hdf5File
+    from keras_bert_impl.checkpoints.interop.hdf5 import Hdf5File
 
     path = folder / "tf_model.h5"
     with h5py.File(path, "w") as file:
@@ -128,7 +128,7 @@ def tensorflow_file(folder):
 
 
 def keras_file(folder):
-    from keras_bert_impl.interop.hdf5 import Hdf5File, model_config
+    from keras_bert_impl.checkpoints.interop.hdf5 import Hdf5File, model_config
 
     weights, _ = tensorflow_file(folder)
     path, config = folder / "model.keras", json.dumps({"config": {"model_type": "bert"}})
@@ -145,8 +145,8 @@ def keras_file(folder):
 
 
 def flax_file(folder):
-    from keras_bert_impl.interop.flax_file import FlaxFile
-    from tests.interop.test_flax_file import array, mapping
+    from keras_bert_impl.checkpoints.interop.flax_file import FlaxFile
+    from tests.checkpoints.interop.test_flax_file import array, mapping
 
     path = folder / "flax_model.msgpack"
     inner = mapping({name: array(value) for name, value in _tensors().items()})

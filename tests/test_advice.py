@@ -56,7 +56,7 @@ _METHOD = re.compile(r"(?<![\w./])(model|encoder|embedder|tokenizer|[A-Z]\w+)\.(
 @functools.cache
 def messages():
     """Returns the place and text of each string with a space, without docstrings and HTML."""
-    found = []
+    strings = []
     for path in sorted(PACKAGE.rglob("*.py")):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         skipped = set()
@@ -67,12 +67,12 @@ def messages():
             if isinstance(body, list) and body and isinstance(body[0], ast.Expr):
                 skipped.add(id(body[0].value))
         texts = ((node, text_of(node)) for node in ast.walk(tree) if id(node) not in skipped)
-        found += [
+        strings += [
             (f"{path.relative_to(PACKAGE)}:{node.lineno}", text)
             for node, text in texts
             if " " in text and not re.search(r"</|var\(|import |print\(", text)  # HTML and code
         ]
-    return found
+    return strings
 
 
 def text_of(node):
@@ -85,14 +85,14 @@ def text_of(node):
 
 
 def matches(pattern, only=re.compile(".*", re.DOTALL)):
-    found = [
+    advice = [
         (place, match)
         for place, text in messages()
         for part in only.finditer(text)
         for match in pattern.findall(part[0])
     ]
-    assert len(found) > 30  # The pattern still finds the advice.
-    return found
+    assert len(advice) > 30  # The pattern still finds the advice.
+    return advice
 
 
 @functools.cache
@@ -102,8 +102,8 @@ def options_of(command):
 
 
 def test_options_exist():
-    known = set().union(FOREIGN_OPTIONS, *map(options_of, cli.COMMANDS))
-    assert [one for one in matches(_OPTION) if one[1] not in known | {"--no-"}] == []
+    options = set().union(FOREIGN_OPTIONS, *map(options_of, cli.COMMANDS))
+    assert [match for match in matches(_OPTION) if match[1] not in options | {"--no-"}] == []
 
 
 def test_commands_exist_and_have_the_options():
@@ -117,15 +117,15 @@ def test_commands_exist_and_have_the_options():
 
 
 def test_arguments_exist():
-    known = set(FOREIGN_ARGUMENTS)
+    names = set(FOREIGN_ARGUMENTS)
     for public in (*PUBLIC, FinetuneSettings, PretrainSettings):
         methods = (
             dict(inspect.getmembers(public, callable)).values() if inspect.isclass(public) else ()
         )
         for function in (public, *methods):
             with contextlib.suppress(TypeError, ValueError):  # Some types have no signature.
-                known |= set(inspect.signature(function).parameters)
-    assert [one for one in matches(_ARGUMENT, _ADVICE) if one[1] not in known] == []
+                names |= set(inspect.signature(function).parameters)
+    assert [match for match in matches(_ARGUMENT, _ADVICE) if match[1] not in names] == []
 
 
 def test_methods_exist():
@@ -141,7 +141,7 @@ def test_methods_exist():
         if (
             owner in owners
             and name != "tokenizer"
-            and not any(hasattr(one, name) for one in owners[owner])
+            and not any(hasattr(candidate, name) for candidate in owners[owner])
         ):
             wrong.append((place, f"{owner}.{name}"))
     assert wrong == []
@@ -149,7 +149,7 @@ def test_methods_exist():
 
 def test_no_message_advises_to_lose_what_a_user_made():
     orders = [(place, order) for place, text in messages() for order in _LOSS.findall(text)]
-    assert [one for one in orders if not one[1].startswith(tuple(MAY_LOSE))] == []
+    assert [entry for entry in orders if not entry[1].startswith(tuple(MAY_LOSE))] == []
     assert all(any(order.startswith(allowed) for _, order in orders) for allowed in MAY_LOSE)
     for lost in ("Remove {} to start again.", "broken; delete {}", "remove r to", "rm -r {}"):
         assert _LOSS.search(f"no checkpoint can be read. {lost}")

@@ -52,11 +52,11 @@ def world(tmp_path_factory):
         texts, _ = examples(200, seed)
         (folder / f"{seed}.txt").write_text("".join(f"{text}.\n\n" for text in texts))
         (folder / f"{seed}.yaml").write_text(f"batch_size: {batch_sizes}\n")
-    for out, more in (
+    for out, options in (
         ("run1", ""), ("run2", "--batch-size=8"),
         ("lora1", "--tuning=lora"), ("lora2", "--tuning=lora --batch-size=8"),
     ):  # fmt: skip
-        assert run(f"{ONE_RUN} --epochs=8 --out={{world}}/{out} {more}", world=folder) == 0
+        assert run(f"{ONE_RUN} --epochs=8 --out={{world}}/{out} {options}", world=folder) == 0
     return folder
 
 

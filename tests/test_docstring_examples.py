@@ -24,29 +24,29 @@ from tests import docstring_world
 ROOT = Path(keras_bert_impl.__file__).parent
 # Examples that are not run, and why.
 NOT_RUN = {
-    "hub.local_directory": "downloads a model",
+    "checkpoints.hub.local_directory": "downloads a model",
     "models.encoder.Encoder.from_keras_hub": "downloads a preset",
     "models.encoder.Encoder.from_pretrained": "downloads a model",
     "pretraining.corpus.beam_cleaning.CleanTexts": "needs Apache Beam",
-    "tasks.data.published.read_tfds": "downloads a dataset",
+    "data.tables.published.read_tfds": "downloads a dataset",
 }
 # Examples that export models or train several times.
 SLOW = {
     "pretraining.adaptation.adapt",
     "runs.distillation.IntermediateLayers",
     "runs.distillation.SoftTargets",
-    "finetuning.finetune",
-    "finetuning.finetune_set",
-    "experiments.glue.finetune_glue",
+    "finetuning.finetune.finetune",
+    "finetuning.finetune.finetune_set",
+    "finetuning.glue.finetune_glue",
     "tasks.tagging.feature_tagger.FeatureTagger",
-    "tuning.choice.save_tuned",
+    "training.tuning.choice.save_tuned",
 }
 # Paths that an example writes and another example reads.
 WRITTEN = {
     "pretraining.adaptation.adapt": ("run",),
     "pretraining.corpus.preparation.prepare": ("records",),
     "pretraining.run.pretrain": ("run", "records"),
-    "finetuning.finetune": ("run",),
+    "finetuning.finetune.finetune": ("run",),
 }
 # Set to 1 to save time.
 SHORTER = re.compile(r"\b(epochs|steps_per_epoch|adapt_steps|layers)=([2-9]|\d\d+)")
@@ -54,25 +54,25 @@ SHORTER = re.compile(r"\b(epochs|steps_per_epoch|adapt_steps|layers)=([2-9]|\d\d
 
 def examples():
     """Returns a dict of dotted name to example source."""
-    found = {}
+    sources = {}
     for path in sorted(ROOT.rglob("*.py")):
         parts = path.relative_to(ROOT).with_suffix("").parts
         module = ".".join(part for part in parts if part != "__init__")
-        found |= _examples_in(ast.parse(path.read_text(encoding="utf-8")), module)
-    return found
+        sources |= _examples_in(ast.parse(path.read_text(encoding="utf-8")), module)
+    return sources
 
 
 def _examples_in(node, name):
     documentation = ast.get_docstring(node) or ""
-    found = {}
+    sources = {}
     for block in documentation.split("\nExample:\n")[1:]:
         lines = block.splitlines()
         end = next((i for i, line in enumerate(lines) if line[:1].strip()), len(lines))
-        found[name] = textwrap.dedent("\n".join(lines[:end])).strip() + "\n"
+        sources[name] = textwrap.dedent("\n".join(lines[:end])).strip() + "\n"
     for child in ast.iter_child_nodes(node):
         if isinstance(child, (ast.ClassDef, ast.FunctionDef)):
-            found |= _examples_in(child, f"{name}.{child.name}")
-    return found
+            sources |= _examples_in(child, f"{name}.{child.name}")
+    return sources
 
 
 EXAMPLES = examples()

@@ -27,11 +27,11 @@ from keras_bert_impl import (
     student_of,
     write_report,
 )
-from keras_bert_impl.attribution.methods import METHODS
 from keras_bert_impl.cli.main import main
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.data.tables.examples import Examples
+from keras_bert_impl.reports.attribution.methods import METHODS
 from keras_bert_impl.reports.look_page import text_attention
-from keras_bert_impl.tasks.data.examples import Examples
+from keras_bert_impl.utils.errors import InputError
 from tests.helpers import randomize
 from tests.serving.network_models import ARCHITECTURES
 from tests.tasks import helpers
@@ -55,9 +55,9 @@ def settings_of(family):
 
 
 def encoder(family, dtype):
-    made = helpers.encoder(dtype=dtype, dropout=0.0, **settings_of(family))
-    randomize(made, scale=0.05)
-    return made
+    model = helpers.encoder(dtype=dtype, dropout=0.0, **settings_of(family))
+    randomize(model, scale=0.05)
+    return model
 
 
 def classifier(family, dtype, **arguments):
@@ -104,10 +104,10 @@ def looks(family, dtype, folder):
         (TextEmbedder(base, TOKENIZER, prompts={"q": "what "}, default_prompt_name="q"), "film"),
     ):
         look(model, text, folder / "look.html")
-        found = text_attention(model, text)
-        np.testing.assert_allclose(found.weights.sum(axis=-1), 1, atol=0.02)
-    assert found.tokens[1:3] == ["what", "film"]
-    attention_map(found.tokens, found.weights[0], folder / "map.png")
+        attention = text_attention(model, text)
+        np.testing.assert_allclose(attention.weights.sum(axis=-1), 1, atol=0.02)
+    assert attention.tokens[1:3] == ["what", "film"]
+    attention_map(attention.tokens, attention.weights[0], folder / "map.png")
 
 
 def fills_and_embeds(family, dtype, folder):

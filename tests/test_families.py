@@ -5,10 +5,15 @@ import json
 import pytest
 
 from keras_bert_impl import TextClassifier
-from keras_bert_impl.interop.layouts import LAYOUTS
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.reading import Document
-from keras_bert_impl.published import MODELS, SUPPORTED, check_family, unsupported_in_name
+from keras_bert_impl.checkpoints.interop.layouts import LAYOUTS
+from keras_bert_impl.checkpoints.published import (
+    MODELS,
+    SUPPORTED,
+    check_family,
+    unsupported_in_name,
+)
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.io.reading import Document
 
 
 def test_the_layouts_are_those_of_the_supported_families():

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from keras_bert_impl.io import files, paths
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.reports import charts, page, run_report
 from keras_bert_impl.tasks.embedding import search, vector_source, vectors
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.io import files, paths
 from tests.killed import put, states_of, visible
 
 NOTES = {"model/notes": b"mine", "model/more/notes": b"mine"}
@@ -68,9 +68,9 @@ def killed(root, old, write, again=None):
     assert len(states) > 1
     for state in states:
         put(state, root)
-        seen = visible(root)
+        content = visible(root)
         (again or write)(root)
-        yield seen, visible(root)
+        yield content, visible(root)
         assert not [*root.rglob("*.aside")]
 
 
@@ -87,20 +87,20 @@ def killed_again(root):
 def test_a_model_written_over_another_is_whole_or_untouched(tmp_path, again):
     old, new = model("old") | NOTES, model("new") | NOTES
     outcomes = []
-    for seen, seen_again in killed(tmp_path / "root", old_model, write_model, again):
-        outcomes.append([old, new].index(seen))
-        assert seen_again == new
+    for content, content_again in killed(tmp_path / "root", old_model, write_model, again):
+        outcomes.append([old, new].index(content))
+        assert content_again == new
     assert outcomes == sorted(outcomes) and {*outcomes} == {0, 1}
 
 
 def test_without_an_exchange_the_model_is_missing_at_worst(tmp_path, monkeypatch):
-    monkeypatch.setattr(paths, "_exchange", lambda *_: False)
+    monkeypatch.setattr(paths, "_swap_names", lambda *_: False)
     old, new = model("old") | NOTES, model("new") | NOTES
     outcomes = []
-    for seen, seen_again in killed(tmp_path / "root", old_model, write_model, write_file):
-        outcomes.append([old, {}, new].index(seen))
+    for content, content_again in killed(tmp_path / "root", old_model, write_model, write_file):
+        outcomes.append([old, {}, new].index(content))
         # The next process that writes there restores the model.
-        assert seen_again == (seen or old) | {"file": b"new"}
+        assert content_again == (content or old) | {"file": b"new"}
     assert outcomes == sorted(outcomes) and outcomes.count(1) == 1
 
 
@@ -111,10 +111,10 @@ def test_entries_of_the_current_directory_are_never_mixed_or_lost(tmp_path):
         files.write_json(root / "model" / "more.json", 1)
 
     is_partial = []
-    for seen, restored in killed(tmp_path / "root", old_model, write_inside, write_inside_again):
-        assert seen.items() <= old.items() or seen.items() <= new.items()
+    for content, restored in killed(tmp_path / "root", old_model, write_inside, write_inside_again):
+        assert content.items() <= old.items() or content.items() <= new.items()
         assert restored.pop("model/more.json") and restored in (old, new)
-        is_partial.append(seen not in (old, new))
+        is_partial.append(content not in (old, new))
     assert is_partial.count(True) == 6 and not is_partial[0] and not is_partial[-1]
 
 
@@ -133,14 +133,14 @@ def test_other_outputs_are_whole_or_untouched(tmp_path, old, write):
     outcomes = [*killed(tmp_path / "root", old, write)]
     before, after = outcomes[0][0], outcomes[-1][0]
     assert before != after
-    assert all(seen in (before, after) and again == after for seen, again in outcomes)
+    assert all(content in (before, after) and again == after for content, again in outcomes)
 
 
 def test_the_last_of_several_files_is_missing_between_old_and_new_ones(tmp_path):
     old, new = ({"a.npy": text, "a.jsonl": text} for text in (b"old", b"new"))
     outcomes = [*killed(tmp_path / "root", lambda root: write_pair(root, "old"), write_pair)]
     assert all(again == new for _, again in outcomes)
-    assert [seen for seen, _ in outcomes] == [old, {"a.npy": b"old"}, {"a.npy": b"new"}, new]
+    assert [content for content, _ in outcomes] == [old, {"a.npy": b"old"}, {"a.npy": b"new"}, new]
 
 
 class Embedder:
@@ -159,17 +159,17 @@ def write_vectors(root, text="new texts"):
 
 
 def test_vectors_that_do_not_belong_to_their_texts_are_told(tmp_path):
-    told = []
+    is_refused = []
 
     def search_vectors(root):
         try:
             vector_source.check_same_model(root / "v.npy", Embedder())
             (text,) = search.read_places(root / "v.npy", [0], 1).values()
             assert search.read_vectors(root / "v.npy").tolist() == [[len(text.text)] * 2]
-            told.append(False)
+            is_refused.append(False)
         except InputError as error:
             assert "Run `keras-bert embed` again" in str(error), error
-            told.append(True)
+            is_refused.append(True)
         write_vectors(root)
 
     outcomes = [
@@ -181,7 +181,7 @@ def test_vectors_that_do_not_belong_to_their_texts_are_told(tmp_path):
         )
     ]
     assert all(again == outcomes[-1][0] for _, again in outcomes)
-    assert told == [False, *[True] * (len(told) - 2), False] and len(told) > 2
+    assert is_refused == [False, *[True] * (len(is_refused) - 2), False] and len(is_refused) > 2
 
 
 def write_pictures(root, text="new"):
@@ -195,7 +195,7 @@ def test_pictures_of_a_report_are_replaced_together(tmp_path, monkeypatch):
     ]
     before, after = outcomes[0][0], outcomes[-1][0]
     assert before != after
-    assert all(seen in (before, after) and again == after for seen, again in outcomes)
+    assert all(content in (before, after) and again == after for content, again in outcomes)
 
 
 def test_one_of_many_processes_that_start_at_once_gets_the_lock(tmp_path):
@@ -203,7 +203,7 @@ def test_one_of_many_processes_that_start_at_once_gets_the_lock(tmp_path):
     code = """
 import sys, time
 from pathlib import Path
-from keras_bert_impl.io.files import claim
+from keras_bert_impl.utils.io.files import claim
 
 claimed = []
 print("ready", flush=True)
@@ -229,10 +229,10 @@ sys.stdin.read()
         for process in started:
             process.stdin.write(f"{' '.join(runs)}\n{' '.join(moments)}\n")
             process.stdin.flush()
-        said = [[process.stdout.readline().strip() for _ in runs] for process in started]
+        replies = [[process.stdout.readline().strip() for _ in runs] for process in started]
     finally:
         for process in started:
             process.kill()
             process.communicate()
-    for outcomes in zip(*said):
+    for outcomes in zip(*replies):
         assert sorted(outcomes) == ["mine", "refused", "refused"]

@@ -26,9 +26,9 @@ def test_changes_are_determined_by_the_seed_and_differ():
 
 def mutate(count, seed):
     command = [sys.executable, "-m", "tests.mutated_files", "--count", count, "--seed", seed]
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
-    *kinds, total = done.stdout.splitlines()
-    assert done.returncode == 0, done.stdout[-5_000:] + done.stderr[-2_000:]
+    process = subprocess.run(list(map(str, command)), capture_output=True, text=True)
+    *kinds, total = process.stdout.splitlines()
+    assert process.returncode == 0, process.stdout[-5_000:] + process.stderr[-2_000:]
     return len(kinds), int(total.split()[0]), total
 
 

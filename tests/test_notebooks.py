@@ -13,12 +13,12 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from keras_bert_impl import version
-from keras_bert_impl.config import EncoderConfig
-from keras_bert_impl.hub import check_name
+from keras_bert_impl.checkpoints.config import EncoderConfig
+from keras_bert_impl.checkpoints.hub import check_name
 from keras_bert_impl.pretraining.settings import PretrainSettings
 from keras_bert_impl.runs.settings import FinetuneSettings
-from keras_bert_impl.version import __version__
+from keras_bert_impl.utils import version
+from keras_bert_impl.utils.version import __version__
 from tests.docs import blocks
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -105,7 +105,7 @@ def _evaluated(call, names, settings):
 
 def test_an_address_gives_a_badge_links_and_an_install_line():
     notebook = read(PATHS[0])
-    kept = read(PATHS[0])
+    untouched = read(PATHS[0])
     notebooks.share(notebook, "01_a", ADDRESS)
     notebooks.share(notebook, "01_a", ADDRESS)  # the second time changes nothing
     assert notebook.cells[0].source.count("colab-badge.svg") == 1
@@ -115,8 +115,8 @@ def test_an_address_gives_a_badge_links_and_an_install_line():
     assert f'PACKAGE = "keras-bert-impl[plots] @ git+{ADDRESS}"' in install
     assert f"]({ADDRESS}/blob/main/docs/objectives.md)" in notebook.cells[-1].source
     notebooks.share(notebook, "01_a", None)
-    notebooks.share(kept, "01_a", None)
-    assert notebook == kept
+    notebooks.share(untouched, "01_a", None)
+    assert notebook == untouched
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_messages_install_extras_as_the_notebook_does(address, origin, monkeypat
     (install,) = (cell.source for cell in notebook.cells if cell.id == "install")
     (package,) = re.findall('PACKAGE = "(.*)"', install)
     url = package.partition(" @ ")[2].removeprefix("git+")
-    monkeypatch.setattr(version, "_origin", lambda: origin | {"url": url})
+    monkeypatch.setattr(version, "_read_origin", lambda: origin | {"url": url})
     assert version.install_command("plots") == f'pip install "{package}"'
 
 
@@ -151,8 +151,8 @@ def test_the_install_cell_on_a_tpu_leaves_jax_and_keras_alone(monkeypatch):
 @pytest.mark.parametrize("modules", [{"tensorflow", "keras"}, {"tensorflow", "libtpu"}, set()])
 def test_the_install_cell_elsewhere_installs_only_the_package(monkeypatch, modules):
     wheel = f"file:///content/keras_bert_impl-{__version__}-py3-none-any.whl"
-    ((package, other),) = installed_by(monkeypatch, modules)
-    assert package == f"keras-bert-impl[plots] @ {wheel}" and other == "pandas>=2.2,<4"
+    ((package, dependency),) = installed_by(monkeypatch, modules)
+    assert package == f"keras-bert-impl[plots] @ {wheel}" and dependency == "pandas>=2.2,<4"
 
 
 def test_the_install_cell_does_nothing_where_the_package_is(monkeypatch):
@@ -160,7 +160,7 @@ def test_the_install_cell_does_nothing_where_the_package_is(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("chosen", "modules", "given", "backend"),
+    ("choice", "modules", "variable", "backend"),
     [
         ("None", {"libtpu"}, "tensorflow", "jax"),
         ('"tensorflow"', {"libtpu"}, "jax", "tensorflow"),
@@ -169,13 +169,13 @@ def test_the_install_cell_does_nothing_where_the_package_is(monkeypatch):
         ('"tensorflow"', set(), "jax", "tensorflow"),
     ],
 )
-def test_the_device_cell_chooses_a_backend(monkeypatch, chosen, modules, given, backend):
+def test_the_device_cell_chooses_a_backend(monkeypatch, choice, modules, variable, backend):
     monkeypatch.delenv("KERAS_BACKEND", raising=False)
-    if given:
-        monkeypatch.setenv("KERAS_BACKEND", given)
+    if variable:
+        monkeypatch.setenv("KERAS_BACKEND", variable)
     before_keras = notebooks.DEVICE.partition("import keras\n")[0]
     exec(
-        before_keras.replace("BACKEND = None", f"BACKEND = {chosen}"), {"has": modules.__contains__}
+        before_keras.replace("BACKEND = None", f"BACKEND = {choice}"), {"has": modules.__contains__}
     )
     assert os.environ["KERAS_BACKEND"] == backend
     monkeypatch.setenv("KERAS_BACKEND", "tensorflow")
@@ -343,9 +343,9 @@ def test_export_and_serve(tmp_path, models, backend):
 @pytest.mark.parametrize("path", PATHS, ids=NAMES)
 def test_the_page_shows_the_notebook(path):
     page = (ROOT / "docs" / "notebooks" / f"{path.stem}.md").read_text(encoding="utf-8")
-    shown = [source.strip() for _, source in blocks.blocks(page, "python")]
+    sources = [source.strip() for _, source in blocks.blocks(page, "python")]
     code = [cell.source for cell in read(path).cells if cell.cell_type == "code"]
-    assert shown == code, f"run `python tools/notebooks.py --render {path.stem}`"
+    assert sources == code, f"run `python tools/notebooks.py --render {path.stem}`"
     assert "Traceback" not in page and "/tmp/" not in page
 
 

@@ -61,9 +61,9 @@ def test_the_search_finds_what_it_looks_for():
 
 def test_the_package_has_none():
     package = Path(keras_bert_impl.__file__).parent
-    found = {
+    places = {
         str(path.relative_to(package)): names
         for path in sorted(package.rglob("*.py"))
         if (names := list(found_in(ast.parse(path.read_text(encoding="utf-8")))))
     }
-    assert found == {}
+    assert places == {}

@@ -7,11 +7,11 @@ import pytest
 
 PACKAGES = [
     "keras_bert_impl",
-    "keras_bert_impl.attribution",
-    "keras_bert_impl.hub",
-    "keras_bert_impl.interop",
+    "keras_bert_impl.reports.attribution",
+    "keras_bert_impl.checkpoints.hub",
+    "keras_bert_impl.checkpoints.interop",
     "keras_bert_impl.layers",
-    "keras_bert_impl.plots",
+    "keras_bert_impl.reports.plots",
     "keras_bert_impl.pretraining",
     "keras_bert_impl.reports",
     "keras_bert_impl.serving",
@@ -26,13 +26,13 @@ VARIABLE = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 def public_objects():
     """Returns a dict of dotted name to class or function for all public names but constants."""
-    found = {}
+    objects = {}
     for package in map(importlib.import_module, PACKAGES):
         for name in package.__all__:
             value = getattr(package, name)
             if inspect.isclass(value) or inspect.isfunction(value):
-                found[f"{value.__module__}.{value.__qualname__}"] = value
-    return found
+                objects[f"{value.__module__}.{value.__qualname__}"] = value
+    return objects
 
 
 OBJECTS = public_objects()

@@ -36,10 +36,10 @@ def plant(folder, home):
             (place / f"{stem}.aside").symlink_to(home)
             (place / f"{stem}.writing").symlink_to(home / "keys")
             (place / f".{name}.0123abce.writing").symlink_to(home / "new")
-            other = place / f".{name}.0123abcf.aside"
-            (other / "new").mkdir(parents=True)
-            (other / "lock").symlink_to(home / "keys")
-            (other / "old").symlink_to(home)
+            aside = place / f".{name}.0123abcf.aside"
+            (aside / "new").mkdir(parents=True)
+            (aside / "lock").symlink_to(home / "keys")
+            (aside / "old").symlink_to(home)
             dead = place / f".{name}.01230000.aside"
             (dead / "new").mkdir(parents=True)
             (dead / "lock").touch()
@@ -56,14 +56,14 @@ def plant(folder, home):
 
 def state(folder):
     """Everything in a folder: kind, target, time and content."""
-    found = {}
+    entries = {}
     for path in sorted(folder.rglob("*")):
         status = path.lstat()
         content = os.readlink(path) if path.is_symlink() else None
         if content is None and path.is_file():
             content = path.read_bytes()
-        found[str(path.relative_to(folder))] = status.st_mtime_ns, status.st_mode, content
-    return found
+        entries[str(path.relative_to(folder))] = status.st_mtime_ns, status.st_mode, content
+    return entries
 
 
 @pytest.fixture(scope="module")
@@ -97,14 +97,14 @@ def world(tmp_path_factory):
 
 def finetune_lora(base, root, out, adapter):
     from keras_bert_impl.tasks import TextClassifier
-    from keras_bert_impl.tuning import save_tuned
+    from keras_bert_impl.training.tuning import save_tuned
 
     model = TextClassifier.from_pretrained(base, labels=["negative", "positive"], adapter=adapter)
     save_tuned(model, out, base)
 
 
 def commands(world):
-    given, out = world / "stranger", world / "out"
+    source, out = world / "stranger", world / "out"
     table, text = world / "1.tsv", world / "corpus.txt"
     columns = ["--text", "text", "--label", "label"]
     examples_of = [*columns, "--train", world / "0.tsv", "--dev", table]
@@ -112,25 +112,25 @@ def commands(world):
     port = str(free_ports(1)[0])
     steps = ["--total-steps", "2", "--batch-size", "8", "--report-every=1"]
     return [
-        ["predict", "--model", given / "run", "--input", table, "--text", "text", "--out", out / "p.csv"],
-        ["evaluate", "--model", given / "run", "--dev", table, *columns, "--out", out / "scores"],
-        ["embed", text, "--model", given / "base", "--out", out / "v.npy"],
-        ["search", "--model", given / "base", "--vectors", given / "vectors" / "v.npy", "a good plot"],
-        ["look", given / "run", "a good film", "--out", out / "look.html"],
-        ["report", given / "run", "--out", out / "report.html"],
-        ["drift", "--model", given / "run", "--served", table, "--text", "text"],
-        ["export", "--model", given / "run", "--out", out / "export"],
-        ["export", "--model", given / "lora", "--out", out / "export-lora"],
-        ["convert", "--from", given / "base", "--to", out / "google", "--form", "google"],
-        ["convert", "--from", given / "base", "--to", out / "keras_hub", "--form", "keras_hub", "--activation", "gelu_tanh"],
-        ["convert", "--from", given / "run" / "model", "--to", out / "huggingface"],
-        ["merge", "--model", given / "lora", "--base", given / "base", "--out", out / "merged"],
-        ["student", "--teacher", given / "base", "--layers", "1", "--out", out / "student"],
-        ["finetune", "--model", given / "base", *examples_of, "--out", out / "run", *small],
-        ["pretrain", given / "records", "--out", out / "pretrained", "--model", given / "base", *steps],
-        ["adapt", text, "--model", given / "base", "--out", out / "adapted", "--adapt-steps=2", "--adapt-batch-size=8"],
-        ["prepare", text, "--tokenizer", given / "base", "--length", "32", "--workers", "1", "--out", out / "records"],
-        ["serve", given / "export", "--name", "export", "--port", port],
+        ["predict", "--model", source / "run", "--input", table, "--text", "text", "--out", out / "p.csv"],
+        ["evaluate", "--model", source / "run", "--dev", table, *columns, "--out", out / "scores"],
+        ["embed", text, "--model", source / "base", "--out", out / "v.npy"],
+        ["search", "--model", source / "base", "--vectors", source / "vectors" / "v.npy", "a good plot"],
+        ["look", source / "run", "a good film", "--out", out / "look.html"],
+        ["report", source / "run", "--out", out / "report.html"],
+        ["drift", "--model", source / "run", "--served", table, "--text", "text"],
+        ["export", "--model", source / "run", "--out", out / "export"],
+        ["export", "--model", source / "lora", "--out", out / "export-lora"],
+        ["convert", "--from", source / "base", "--to", out / "google", "--form", "google"],
+        ["convert", "--from", source / "base", "--to", out / "keras_hub", "--form", "keras_hub", "--activation", "gelu_tanh"],
+        ["convert", "--from", source / "run" / "model", "--to", out / "huggingface"],
+        ["merge", "--model", source / "lora", "--base", source / "base", "--out", out / "merged"],
+        ["student", "--teacher", source / "base", "--layers", "1", "--out", out / "student"],
+        ["finetune", "--model", source / "base", *examples_of, "--out", out / "run", *small],
+        ["pretrain", source / "records", "--out", out / "pretrained", "--model", source / "base", *steps],
+        ["adapt", text, "--model", source / "base", "--out", out / "adapted", "--adapt-steps=2", "--adapt-batch-size=8"],
+        ["prepare", text, "--tokenizer", source / "base", "--length", "32", "--workers", "1", "--out", out / "records"],
+        ["serve", source / "export", "--name", "export", "--port", port],
     ]  # fmt: skip
 
 
@@ -151,18 +151,18 @@ def test_reading_a_strangers_folder_changes_nothing_outside(world):
     texts = [[str(argument) for argument in command] for command in commands(world)]
     control = str(world / "home" / "control.npy")  # shows that the hook sees what it should
     texts.append(["embed", str(world / "corpus.txt"), "--model", texts[2][3], "--out", control])
-    own = ":".join(map(str, (world / "out", temporary)))
-    done = subprocess.run(
-        [sys.executable, str(SCRIPT), own, json.dumps(texts)],
+    allowed = ":".join(map(str, (world / "out", temporary)))
+    process = subprocess.run(
+        [sys.executable, str(SCRIPT), allowed, json.dumps(texts)],
         env=environment,
         cwd=world / "out",
         capture_output=True,
         text=True,
         timeout=1200,
     )
-    lines = done.stdout.splitlines()
+    lines = process.stdout.splitlines()
     ended = [line.split()[1:3] for line in lines if line.startswith("END")]
-    assert ended == [["0", command[0]] for command in texts], done.stderr[-3000:]
+    assert ended == [["0", command[0]] for command in texts], process.stderr[-3000:]
     print(*(line[:150] for line in lines if line.startswith(("END", "OUTSIDE"))), sep="\n")
     outside = [line for line in lines if line.startswith("OUTSIDE")]
     assert outside and all(f" {world}/home" in line for line in outside), outside
@@ -170,8 +170,8 @@ def test_reading_a_strangers_folder_changes_nothing_outside(world):
         (world / "home" / name).unlink()
     after = state(world / "stranger"), state(world / "home")
     assert after[0] == before[0]
-    assert {name: one[2] for name, one in after[1].items()} == {
-        name: one[2] for name, one in before[1].items()
+    assert {name: entry[2] for name, entry in after[1].items()} == {
+        name: entry[2] for name, entry in before[1].items()
     }
 
 

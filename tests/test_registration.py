@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 import keras_bert_impl
-from keras_bert_impl import AdamW, MaskedLM, TextClassifier, lazy
+from keras_bert_impl import AdamW, MaskedLM, TextClassifier
 from keras_bert_impl.tasks.base import task_model
+from keras_bert_impl.utils import lazy
 from tests.tasks import helpers
 
 ROOT = Path(keras_bert_impl.__file__).parent
@@ -28,11 +29,11 @@ SOURCES = {
 
 
 def run(code, *arguments):
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", code, *arguments], capture_output=True, text=True, cwd=ROOT.parent
     )
-    assert not done.returncode, done.stderr[-800:]
-    return done.stdout.strip()
+    assert not process.returncode, process.stderr[-800:]
+    return process.stdout.strip()
 
 
 @pytest.fixture(scope="module")
@@ -55,14 +56,14 @@ def test_load_model_finds_the_classes_after_an_import(saved, line):
     path, scores = saved
     code = f"{line}, sys; m = keras.saving.load_model(sys.argv[1])\n"
     code += "print(*m.predict(['good film'], verbose=0)[0])"
-    found = [float(word) for word in run(code, path).split()]
-    assert found == pytest.approx(scores[0].tolist(), abs=1e-6)
+    received = [float(word) for word in run(code, path).split()]
+    assert received == pytest.approx(scores[0].tolist(), abs=1e-6)
 
 
 def test_without_an_import_the_message_is_short_and_names_it(saved):
     code = "import keras, sys; keras.saving.load_model(sys.argv[1])"
-    done = subprocess.run([sys.executable, "-c", code, saved[0]], capture_output=True, text=True)
-    message = done.stderr[done.stderr.index("TypeError: Could not locate class") :]
+    process = subprocess.run([sys.executable, "-c", code, saved[0]], capture_output=True, text=True)
+    message = process.stderr[process.stderr.index("TypeError: Could not locate class") :]
     assert (
         "import keras_bert_impl after keras, or from keras_bert_impl import TextC" in message[:600]
     )
@@ -113,7 +114,7 @@ def test_the_tokenizer_of_a_file_is_that_of_the_model(kind, is_old, tmp_path, mo
     loaded = keras.saving.load_model(path)
     config = keras.saving.serialize_keras_object(model)
     copies = loaded, copy.deepcopy(model), keras.saving.deserialize_keras_object(config)
-    for tokenizer in (other.tokenizer for other in copies):
+    for tokenizer in (duplicate.tokenizer for duplicate in copies):
         assert type(tokenizer) is type(model.tokenizer)
         assert tokenizer.fingerprint == model.tokenizer.fingerprint
         assert tokenizer.segment_of_second == model.tokenizer.segment_of_second

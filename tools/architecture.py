@@ -21,20 +21,18 @@ PACKAGE = "keras_bert_impl"
 
 Graph = dict[str, set[str]]  # module -> names of the modules that it imports
 
-# Rows of groups from top to bottom: group -> subpackages. Modules without a group are small and
-# imported by all groups.
+# Rows of groups from top to bottom: group -> subpackages.
 ROWS = [
     {"Commands": "cli"},
-    {"Runs and reports": "runs finetuning experiments scikit_learn reports attribution plots"},
+    {"Runs and reports": "finetuning scikit_learn reports runs"},
     {
-        "Tasks": "tasks.base tasks.data tasks.inputs tasks.scores tasks.registry "
-        "tasks.text_classification tasks.tagging tasks.question_answering tasks.multiple_choice "
-        "tasks.embedding tasks.language_modeling"
+        "Tasks": "tasks.text_classification tasks.tagging tasks.question_answering "
+        "tasks.multiple_choice tasks.embedding tasks.language_modeling tasks.base tasks.registry"
     },
-    {"Pre-training": "pretraining", "Export and serving": "serving graphs"},
-    {"Training": "training tuning"},
-    {"Models": "models layers conversion"},
-    {"Text and files": "tokenizers interop hub io config published cards"},
+    {"Pre-training": "pretraining", "Labeled data": "data", "Export and serving": "serving"},
+    {"Training": "training"},
+    {"Models": "models layers"},
+    {"Text and files": "tokenizers checkpoints utils"},
 ]
 
 
@@ -47,7 +45,7 @@ def module_imports(root: Path = ROOT) -> Graph:
         root: the folder that contains the package.
     """
     files = {_name(path, root): path for path in (root / PACKAGE).rglob("*.py")}
-    return {name: _imports_of(name, path, files) for name, path in files.items()}
+    return {name: _read_imports(name, path, files) for name, path in files.items()}
 
 
 def _name(path, root):
@@ -55,24 +53,24 @@ def _name(path, root):
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def _imports_of(name, path, files):
-    found = set()
+def _read_imports(name, path, files):
+    imports = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom) and node.module:
             for alias in node.names:
                 full = f"{node.module}.{alias.name}"
-                found.add(full if full in files else node.module)
+                imports.add(full if full in files else node.module)
         elif isinstance(node, ast.Import):
-            found.update(alias.name for alias in node.names)
+            imports.update(alias.name for alias in node.names)
         elif isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "_HOMES":
             homes = [home.value for home in node.value.values]
-            found.update(h if h.startswith(f"{PACKAGE}.") else f"{name}.{h}" for h in homes)
-    return (found & files.keys()) - {name}
+            imports.update(h if h.startswith(f"{PACKAGE}.") else f"{name}.{h}" for h in homes)
+    return (imports & files.keys()) - {name}
 
 
 def public_names(root: Path = ROOT) -> set[tuple[str, str]]:
     """Returns (module without the package, name) for all exports of an `__init__.py`."""
-    found = set()
+    names = set()
     for path in (root / PACKAGE).rglob("__init__.py"):
         name = _name(path, root)
         for node in ast.walk(ast.parse(path.read_text())):
@@ -84,8 +82,8 @@ def public_names(root: Path = ROOT) -> set[tuple[str, str]]:
                 continue
             for key, home in homes:
                 home = home if home.startswith(f"{PACKAGE}.") else f"{name}.{home}"
-                found |= {(_short(home), key), (_short(name), key)}
-    return found
+                names |= {(_strip_package(home), key), (_strip_package(name), key)}
+    return names
 
 
 def imported_names(room: str, root: Path = ROOT) -> set[tuple[str, str]]:
@@ -93,7 +91,7 @@ def imported_names(room: str, root: Path = ROOT) -> set[tuple[str, str]]:
     place = root.joinpath(PACKAGE, *room.split("."))
     paths = place.rglob("*.py") if place.is_dir() else [place.with_suffix(".py")]
     return {
-        (_short(node.module), alias.name)
+        (_strip_package(node.module), alias.name)
         for path in paths
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(PACKAGE)
@@ -101,7 +99,7 @@ def imported_names(room: str, root: Path = ROOT) -> set[tuple[str, str]]:
     }
 
 
-def _short(module):
+def _strip_package(module):
     return module.removeprefix(PACKAGE).removeprefix(".")
 
 
@@ -115,40 +113,40 @@ def subpackage_of(module: str) -> str:
 def subpackage_imports(imports: Graph) -> Graph:
     """Returns the imports of subpackages, computed from the imports of modules."""
     subpackages: Graph = {subpackage_of(module): set() for module in imports}
-    for module, others in imports.items():
-        subpackages[subpackage_of(module)] |= {subpackage_of(other) for other in others}
-    return {subpackage: others - {subpackage} for subpackage, others in subpackages.items()}
+    for module, targets in imports.items():
+        subpackages[subpackage_of(module)] |= {subpackage_of(target) for target in targets}
+    return {subpackage: targets - {subpackage} for subpackage, targets in subpackages.items()}
 
 
 def without_public_names(subpackages: Graph) -> Graph:
     """Returns the subpackages, except for the two modules that only re-export names."""
     hidden = {"public names", "tasks"}
     return {
-        subpackage: others - hidden
-        for subpackage, others in subpackages.items()
+        subpackage: targets - hidden
+        for subpackage, targets in subpackages.items()
         if subpackage not in hidden
     }
 
 
 def circles(graph: Graph) -> list[list[str]]:
     """Returns the import cycles, as groups of nodes that can reach each other."""
-    reached = {node: _reached(node, graph) for node in graph}
+    reached = {node: _find_reached(node, graph) for node in graph}
     groups = {
-        tuple(sorted(other for other in reached[node] if node in reached[other]))
+        tuple(sorted(member for member in reached[node] if node in reached[member]))
         for node in graph
         if node in reached[node]
     }
     return sorted(map(list, groups))
 
 
-def _reached(start, graph):
-    found, waiting = set(), list(graph[start])
+def _find_reached(start, graph):
+    reached, waiting = set(), list(graph[start])
     while waiting:
         node = waiting.pop()
-        if node not in found:
-            found.add(node)
+        if node not in reached:
+            reached.add(node)
             waiting += graph[node]
-    return found
+    return reached
 
 
 def floors(graph: Graph) -> list[list[str]]:
@@ -174,13 +172,13 @@ def wrong_way(graph: Graph) -> list[str]:
         for name in names.split()
     }
     return [
-        f"{name} imports {other}"
-        for name, others in sorted(graph.items())
-        for other in sorted(others)
+        f"{name} imports {target}"
+        for name, targets in sorted(graph.items())
+        for target in sorted(targets)
         if name in rows
-        and other in rows
-        and rows[name][1] != rows[other][1]
-        and rows[other][0] >= rows[name][0]
+        and target in rows
+        and rows[name][1] != rows[target][1]
+        and rows[target][0] >= rows[name][0]
     ]
 
 

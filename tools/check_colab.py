@@ -71,9 +71,9 @@ def main() -> None:
 def check(runtime: str, environment: "Environment", published: dict[str, str]) -> list[str]:
     """Runs the cells; prints the results and returns the errors."""
     before = environment.versions()
-    wanted = [name for name in map(normal, SHOWN.split()) if name in before]
+    main_packages = [name for name in map(normal, SHOWN.split()) if name in before]
     print(f"{runtime}: {environment.python}, {len(before)} packages of the list, including")
-    print("    " + ", ".join(f"{name} {before[name]}" for name in wanted))
+    print("    " + ", ".join(f"{name} {before[name]}" for name in main_packages))
     start = time.monotonic()
     wheel = environment.wheel().as_uri()
     install = re.sub(

@@ -88,7 +88,7 @@ def load_original(path: str, ours: Tokenizer) -> Callable[[str], list[int]]:
         raise SystemExit("there is no original tokenizer for this kind of tokenizer.")
     model = sentencepiece.SentencePieceProcessor(model_file=path)
     ids = {token: position for position, token in enumerate(ours.vocabulary)}
-    pieces = _albert_pieces if FAMILIES[ours.family].folds else _pieces
+    pieces = _encode_albert_pieces if FAMILIES[ours.family].folds else _encode_pieces
     return lambda text: [ids.get(piece, ours.unk_id) for piece in pieces(model, text)]
 
 
@@ -106,18 +106,18 @@ def _load_original_bert(path, vocabulary, lowercase):
     ]
 
 
-def _pieces(model, text):
+def _encode_pieces(model, text):
     return model.encode(text, out_type=str)
 
 
-def _albert_pieces(model, text):
+def _encode_albert_pieces(model, text):
     """Splits the comma from a number, and tokenizes the number again."""
     text = " ".join(text.split()).replace("``", '"').replace("''", '"')
     text = unicodedata.normalize("NFKD", text)
     text = "".join(character for character in text if not unicodedata.combining(character)).lower()
-    for piece in _pieces(model, text):
+    for piece in _encode_pieces(model, text):
         if len(piece) > 1 and piece[-1] == "," and piece[-2].isdigit():
-            number = _pieces(model, piece[:-1].replace("▁", ""))
+            number = _encode_pieces(model, piece[:-1].replace("▁", ""))
             if piece[0] != "▁":
                 number[0] = number[0].removeprefix("▁")
             yield from filter(None, number)
@@ -134,58 +134,58 @@ def classes_of_strings(
     with open(wikipedia, encoding="utf-8") as file:
         lines = [line.rstrip("\n") for line in itertools.islice(file, count // 10)]
     for context in CONTEXTS:
-        yield f"every code point in {context!r}", _in_context(context, step)
+        yield f"every code point in {context!r}", _place_in_context(context, step)
     yield "Wikipedia lines", lines
     share = (count - len(lines)) // len(RANDOM_CLASSES)
     for name, make in RANDOM_CLASSES.items():
         # the original tokenizer needs milliseconds for a word of hundreds of characters
-        number = share // 10 if make is _long_words else share
+        number = share // 10 if make is _make_long_word else share
         yield name, (make(draw, lines, tokens) for _ in range(number))
 
 
-def _in_context(context, step):
+def _place_in_context(context, step):
     return (context.format(chr(code)) for code in CODE_POINTS[::step])
 
 
-def _random_unicode(draw, lines, tokens):
+def _draw_unicode(draw, lines, tokens):
     return "".join(chr(draw.choice(CODE_POINTS)) for _ in range(draw.randint(1, 20)))
 
 
-def _random_letters(draw, lines, tokens):
+def _draw_letters(draw, lines, tokens):
     """Random strings from Unicode blocks of living scripts, with marks, spaces and punctuation."""
     blocks = draw.sample(WRITTEN_BLOCKS, 3) + [(0x20, 0x7F), (0x300, 0x370)]
     return "".join(chr(draw.randrange(*draw.choice(blocks))) for _ in range(draw.randint(1, 40)))
 
 
-def _long_words(draw, lines, tokens):
+def _make_long_word(draw, lines, tokens):
     length = draw.choice([99, 100, 101, 199, 200, 201, 250])
     letter = draw.choice(["a", "B", "é", "я", "ा", "한", "𐐀", "x\u0301", "ab", "中", "."])
     return f"ab {(letter * length)[: length * len(letter)]} c"
 
 
-def _controls(draw, lines, tokens):
+def _draw_controls(draw, lines, tokens):
     odd = "\0\x01\x07\t\n\r\x0b\x1c\x7f\x85\xa0\xad\u200b\u200d\u2028\u202f\u3000\ufeff\ufffd\ue000"
     return "".join(draw.choice(odd + "ab ") for _ in range(draw.randint(1, 30)))
 
 
-def _special_tokens(draw, lines, tokens):
+def _draw_special_tokens(draw, lines, tokens):
     parts = [*tokens, *(token.swapcase() for token in tokens), tokens[-1][:-1], tokens[-1][1:]]
     parts += ["[", "<", ">", "a", " ", "é", "[ CLS]", "中", "1,", "▁"]
     return "".join(draw.choice(parts) for _ in range(draw.randint(1, 10)))
 
 
-def _casing(draw, lines, tokens):
+def _draw_casing(draw, lines, tokens):
     odd = "İıſßẞΣσςΆΐǅǈǄŉᾳᾼK\u212bΩꭰᎠᏸﬁﬃȺⱥ\u0307\u0345aSI "
     return "".join(draw.choice(odd) for _ in range(draw.randint(1, 20)))
 
 
-def _marked(draw, lines, tokens):
+def _draw_marked(draw, lines, tokens):
     """Letters of one or two bytes, and marks. The character map of SentencePiece joins these."""
     odd = "aeouAEOnsªº²½ǆǱ\u0600\u0301\u0302\u0308\u0327\u0903\u200d\u200c\ufb01\uff9e½ \x01\t"
     return "".join(draw.choice(odd) for _ in range(draw.randint(1, 15)))
 
 
-def _quotes(draw, lines, tokens):
+def _draw_quotes(draw, lines, tokens):
     odd = [
         "``",
         "''",
@@ -217,23 +217,23 @@ def _cut_lines(draw, lines, tokens):
     return "".join(part)
 
 
-def _invalid(draw, lines, tokens):
+def _draw_invalid(draw, lines, tokens):
     text = draw.choice(lines)[:80].encode()
     place = draw.randrange(len(text) + 1)
     return text[:place] + bytes(draw.choices(BYTES, k=draw.randint(1, 6))) + text[place:]
 
 
 RANDOM_CLASSES = {
-    "random code points": _random_unicode,
-    "random letters and marks": _random_letters,
-    "very long words": _long_words,
-    "control characters": _controls,
-    "literal special tokens": _special_tokens,
-    "odd casing": _casing,
-    "short letters and marks": _marked,
-    "quotes, numbers, spaces": _quotes,
+    "random code points": _draw_unicode,
+    "random letters and marks": _draw_letters,
+    "very long words": _make_long_word,
+    "control characters": _draw_controls,
+    "literal special tokens": _draw_special_tokens,
+    "odd casing": _draw_casing,
+    "short letters and marks": _draw_marked,
+    "quotes, numbers, spaces": _draw_quotes,
     "Wikipedia, a character replaced": _cut_lines,
-    "invalid UTF-8": _invalid,
+    "invalid UTF-8": _draw_invalid,
 }
 WRITTEN_BLOCKS = [
     (0xA0, 0x250), (0x370, 0x530), (0x590, 0x700), (0x900, 0xE00), (0xE00, 0x1000),
@@ -275,9 +275,9 @@ class Comparison:
                 counts["offsets"] += list(zip(start, end)) != theirs.offsets
             if self.original and ours != self.original(text):
                 counts["original"] += 1
-                self.causes[self._cause(name, text)] += 1
+                self.causes[self._describe_cause(name, text)] += 1
 
-    def _cause(self, name, text):
+    def _describe_cause(self, name, text):
         """Describes why a string differs from the original, by its first unusual character."""
         if name.startswith("every"):
             odd = next(character for character in text if character not in "abé ")
@@ -326,7 +326,7 @@ def speed(directory: str, lines: list[str], size: int, parallel: bool) -> None:
             stock.tokenize(batch) for batch in tensors
         ]
         if not parallel:
-            runs["ours, core operations only"] = lambda: _in_core(ours, tensors)
+            runs["ours, core operations only"] = lambda: _tokenize_in_core(ours, tensors)
     tokens = sum(ours.tokenize(batch).flat_values.shape[0] for batch in tensors)
     rates = collections.defaultdict(list)
     for _ in range(6):
@@ -345,7 +345,7 @@ def speed(directory: str, lines: list[str], size: int, parallel: bool) -> None:
         print(f"| {name} | {cpu:,.0f} | {ratio:.1f} | {wall:,.0f} |")
 
 
-def _in_core(tokenizer, tensors):
+def _tokenize_in_core(tokenizer, tensors):
     with core_operations():
         return [tokenizer.tokenize(batch) for batch in tensors]
 

@@ -33,8 +33,8 @@ def main() -> None:
     arguments = parser.parse_args()
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
-    from tests.interop.google_models import loaded
-    from tests.interop.parity import batch, original_features
+    from tests.checkpoints.interop.google_models import loaded
+    from tests.checkpoints.interop.parity import batch, original_features
 
     original, lengths = in_pytorch(arguments.checkpoint)
     ours, source = loaded(arguments.checkpoint, "masked_lm", "next_sentence")
@@ -43,8 +43,8 @@ def main() -> None:
     for row in lengths:
         features = batch(original.config.vocab_size, row)
         real = features["padding_mask"] == 1
-        given = original_features(original, features)
-        states, heads = original.bert(**given), original(**given)
+        inputs = original_features(original, features)
+        states, heads = original.bert(**inputs), original(**inputs)
         received = ours(features)
         pairs = [
             (received["sequence_output"].numpy()[real], states[0].numpy()[real]),
@@ -52,8 +52,8 @@ def main() -> None:
             (received["masked_lm"].numpy()[real], heads[0].numpy()[real]),
             (received["next_sentence"], heads[1]),
         ]
-        found = [f"{np.abs(np.asarray(a) - np.asarray(b)).max():.1e}" for a, b in pairs]
-        print(f"| {row} | {' | '.join(found)} |")
+        differences = [f"{np.abs(np.asarray(a) - np.asarray(b)).max():.1e}" for a, b in pairs]
+        print(f"| {row} | {' | '.join(differences)} |")
 
 
 def in_pytorch(directory: Path) -> tuple[Any, list[list[int]]]:

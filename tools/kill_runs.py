@@ -144,7 +144,7 @@ class Run:
     def undisturbed(self) -> None:
         """Runs without kills."""
         processes = self._start()
-        _check(_statuses(processes), self._log())
+        _check(_collect_statuses(processes), self._log())
 
     def kill_until_done(self, generator: random.Random) -> Iterator[dict]:
         """Kills and restarts the processes until the run finishes.
@@ -158,14 +158,14 @@ class Run:
             after_report = generator.random() < 0.75
             share, worker = generator.random(), generator.randrange(self._workers)
             processes = self._start()
-            with _ended(processes):
+            with _ensure_ended(processes):
                 wait = share * self._start_up
                 if after_report:
                     self._wait_for_report(processes)
                     wait = share * AFTER_REPORT
                 processes[worker].join(wait)
                 processes[worker].kill()
-                statuses = _statuses(processes, HANGS)
+                statuses = _collect_statuses(processes, HANGS)
             if statuses[worker] != -signal.SIGKILL:  # the process had already finished
                 _check(statuses, self._log())
                 return
@@ -173,12 +173,12 @@ class Run:
                 "moment": round(wait, 3),
                 "after_report": after_report,
                 "worker": worker,
-                "step": 5 * self._saved(),
+                "step": 5 * self._find_saved(),
             }
 
     def _start(self):
         processes = [
-            self._context.Process(target=_work, args=(self._command, self._log(), task))
+            self._context.Process(target=_run_work, args=(self._command, self._log(), task))
             for task in cluster(self._workers)
         ]
         for process in processes:
@@ -188,21 +188,21 @@ class Run:
     def _log(self):
         return self._out / f"{self.path.name}.log"
 
-    def _saved(self):
+    def _find_saved(self):
         """Returns the number of the newest checkpoint, or 0."""
         files = (self.path / "checkpoints").glob("ckpt-*.index")
         return max((int(file.stem.partition("-")[2]) for file in files), default=0)
 
     def _wait_for_report(self, processes):
-        begin, before = time.monotonic(), self._saved()
-        while self._saved() == before and all(p.is_alive() for p in processes):
+        begin, before = time.monotonic(), self._find_saved()
+        while self._find_saved() == before and all(p.is_alive() for p in processes):
             if time.monotonic() - begin > HANGS:
                 raise RuntimeError(f"no report in {HANGS:.0f} s; see {self._log()}")
             time.sleep(0.01)
         self._start_up = time.monotonic() - begin
 
 
-def _work(command, log, environment):
+def _run_work(command, log, environment):
     """Runs a command in a process of a run."""
     from keras_bert_impl.cli.main import main
 
@@ -214,7 +214,7 @@ def _work(command, log, environment):
 
 
 @contextlib.contextmanager
-def _ended(processes):
+def _ensure_ended(processes):
     """Context that kills the processes when it ends."""
     try:
         yield
@@ -223,7 +223,7 @@ def _ended(processes):
             process.kill()
 
 
-def _statuses(processes, seconds=None):
+def _collect_statuses(processes, seconds=None):
     """Returns the exit status of each process: negative after a signal, None while it runs."""
     for process in processes:
         process.join(seconds)
@@ -257,7 +257,7 @@ def everything_of(path: str | Path) -> dict[str, Any]:
 
     path = Path(path)
     lines = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
-    found = {
+    results = {
         "model": hashlib.sha256((path / "model" / "model.safetensors").read_bytes()).hexdigest(),
         "scores": json.loads((path / "scores.json").read_text()),
         "reports": [{k: v for k, v in line.items() if k not in OF_TIME} for line in lines],
@@ -267,14 +267,14 @@ def everything_of(path: str | Path) -> dict[str, Any]:
     for name, dtype in checkpoint.get_variable_to_dtype_map().items():
         if dtype != tf.string:  # the object graph
             value = np.asarray(checkpoint.get_tensor(name))
-            found[name] = (str(dtype), value.shape, value.tobytes())
-    return found
+            results[name] = (str(dtype), value.shape, value.tobytes())
+    return results
 
 
-def difference(expected: dict, found: dict) -> list[str]:
+def difference(expected: dict, received: dict) -> list[str]:
     """Returns the names of results that differ."""
-    names = expected.keys() | found.keys()
-    return sorted(name for name in names if expected.get(name) != found.get(name))
+    names = expected.keys() | received.keys()
+    return sorted(name for name in names if expected.get(name) != received.get(name))
 
 
 def _make_data(out):

@@ -10,4 +10,5 @@ set_up_environment "test"
 cd "$root"
 "$environment/bin/python" -m ruff check keras_bert_impl tests tools
 "$environment/bin/python" -m ruff format --check keras_bert_impl tests tools
+"$environment/bin/python" tools/check_names.py
 "$environment/bin/python" -m mypy

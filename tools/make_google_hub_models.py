@@ -1,4 +1,4 @@
-"""Creates the early TF Hub models in tests/data/google: `make_google_hub_models.py FOLDER`.
+"""Creates the early TF Hub models in tests/fixtures/google: `make_google_hub_models.py FOLDER`.
 
 Creates tiny encoders with random weights, using the code of the first models on TF Hub, and records
 the outputs. It needs three environments with Python 3.7 and sentencepiece 0.1.99. Each environment

@@ -1,4 +1,4 @@
-"""Creates the files in tests/data/google: `python tools/make_google_models.py tests/data/google`.
+"""Creates the files in tests/fixtures/google: `python tools/make_google_models.py tests/fixtures/google`.
 
 Creates tiny encoders with random weights in every format of the TensorFlow Model Garden, and
 records their outputs. It runs in a separate environment, Python 3.11 with tensorflow 2.20, tf-keras
@@ -56,9 +56,9 @@ def add_noise(model: tf_keras.Model, seed: int) -> None:
 
 
 def write_expected(directory: Path, outputs: dict) -> None:
-    wanted = ("sequence_output", "pooled_output", "mlm_logits", "next_sentence")
-    kept: dict[str, Any] = {name: np.asarray(outputs[name]) for name in wanted if name in outputs}
-    np.savez_compressed(directory / "expected.npz", **kept)
+    names = ("sequence_output", "pooled_output", "mlm_logits", "next_sentence")
+    arrays: dict[str, Any] = {name: np.asarray(outputs[name]) for name in names if name in outputs}
+    np.savez_compressed(directory / "expected.npz", **arrays)
 
 
 def write_config(directory: Path, config: dict) -> None:
@@ -66,7 +66,7 @@ def write_config(directory: Path, config: dict) -> None:
     (directory / "vocab.txt").write_text("\n".join(VOCABULARY) + "\n")
 
 
-def encoder_of(kind: type, config: dict, **more) -> tf_keras.Model:
+def encoder_of(kind: type, config: dict, **settings) -> tf_keras.Model:
     return kind(
         vocab_size=config["vocab_size"],
         hidden_size=config["hidden_size"],
@@ -76,7 +76,7 @@ def encoder_of(kind: type, config: dict, **more) -> tf_keras.Model:
         inner_activation=tf_utils.get_activation(config["hidden_act"]),
         max_sequence_length=config["max_position_embeddings"],
         type_vocab_size=config["type_vocab_size"],
-        **more,
+        **settings,
     )
 
 

@@ -60,8 +60,8 @@ def write(name: str, save: object, states: object, config: str | None, segments:
     save(path)
     if config is not None:
         (path / config).write_text(json.dumps(CONFIG))
-    more = {"token_type_ids": SEGMENTS} if segments else {}
-    expected = {"input_ids": IDS, "attention_mask": MASK, **more}
+    type_ids = {"token_type_ids": SEGMENTS} if segments else {}
+    expected = {"input_ids": IDS, "attention_mask": MASK, **type_ids}
     np.savez(path / "expected.npz", **expected, out_last_hidden_state=np.asarray(states))
     print(name, *sorted(file.name for file in path.iterdir()), flush=True)
 
@@ -153,15 +153,15 @@ def notebook() -> None:
 
     encoder = TFBertModel(BertConfig(**CONFIG))
     inputs = [keras.Input((LENGTH,), dtype="int32", name=n) for n in ("ids", "mask", "segments")]
-    found = encoder(inputs[0], attention_mask=inputs[1], token_type_ids=inputs[2])[0]
-    hidden = keras.layers.Dropout(0.1)(keras.layers.GlobalAveragePooling1D()(found))
+    sequence = encoder(inputs[0], attention_mask=inputs[1], token_type_ids=inputs[2])[0]
+    hidden = keras.layers.Dropout(0.1)(keras.layers.GlobalAveragePooling1D()(sequence))
     hidden = keras.layers.Dense(6, activation="relu")(hidden)
     model = keras.Model(inputs, keras.layers.Dense(1, activation="sigmoid", name="out")(hidden))
     model.compile("adam", "binary_crossentropy", metrics=["accuracy"])
     values = [IDS, MASK, SEGMENTS]
     model.fit(values, np.ones(4), verbose=0)
     with_noise(model)
-    states = keras.Model(inputs, found).predict(values, verbose=0)
+    states = keras.Model(inputs, sequence).predict(values, verbose=0)
     forms = {
         "weights": (lambda p: model.save_weights(p / "model_fold0.h5"), "config.json"),
         "weights_v3": (lambda p: model.save_weights(p / "model.weights.h5"), "config.json"),
@@ -184,8 +184,8 @@ def delft() -> None:
     names = ("input_token", "input_token_type", "input_attention_mask")
     inputs = [keras.Input((None,), dtype="int32", name=name) for name in names]
     encoder = TFBertModel(BertConfig(**CONFIG))
-    found = encoder(inputs[0], token_type_ids=inputs[1], attention_mask=inputs[2])[0]
-    base = keras.Model(inputs, [keras.layers.Dropout(0.1)(found)])
+    sequence = encoder(inputs[0], token_type_ids=inputs[1], attention_mask=inputs[2])[0]
+    base = keras.Model(inputs, [keras.layers.Dropout(0.1)(sequence)])
     model = CRFModelWrapperForBERT(base, 5)
     model.build(input_shape=3 * [(None, None)])
     with_noise(model)
@@ -195,21 +195,21 @@ def delft() -> None:
 
 
 def hub_layer() -> None:
-    """A functional model around `hub.KerasLayer` with the module in `tests/data/google`."""
+    """A functional model around `hub.KerasLayer` with the module in `tests/fixtures/google`."""
     import tensorflow_hub as hub
 
-    archive = Path(__file__).parents[1] / "tests/data/google/hub_bert.tar.xz"
+    archive = Path(__file__).parents[1] / "tests/fixtures/google/hub_bert.tar.xz"
     with tarfile.open(archive) as file:
         file.extractall(FOLDER / "module", filter="data")
     (module,) = (path.parent for path in FOLDER.glob("module/**/saved_model.pb"))
     inputs = [keras.Input((LENGTH,), dtype="int32", name=n) for n in ("ids", "mask", "segments")]
     names = ("input_word_ids", "input_mask", "input_type_ids")
     layer = hub.KerasLayer(str(module), trainable=True)
-    found = layer(dict(zip(names, inputs)))
-    output = keras.layers.Dense(3)(found["pooled_output"])
+    outputs = layer(dict(zip(names, inputs)))
+    output = keras.layers.Dense(3)(outputs["pooled_output"])
     model = keras.Model(inputs, output)
     with_noise(model)
-    states = keras.Model(inputs, found["sequence_output"]).predict([IDS, MASK, SEGMENTS])
+    states = keras.Model(inputs, outputs["sequence_output"]).predict([IDS, MASK, SEGMENTS])
     write("hub_layer-weights", lambda p: model.save_weights(p / "w.h5"), states, None)
     sizes = {"vocab_size": 19, "hidden_size": 12, "num_attention_heads": 3}
     sizes |= {"intermediate_size": 20, "max_position_embeddings": 10}

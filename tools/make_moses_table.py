@@ -18,9 +18,9 @@ import sacremoses
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from keras_bert_impl.io.files import replace_file  # noqa: E402
 from keras_bert_impl.tokenizers.moses import characters as layout  # noqa: E402
 from keras_bert_impl.tokenizers.unicode.table import CODE_POINTS  # noqa: E402
+from keras_bert_impl.utils.io.files import replace_file  # noqa: E402
 from tools.make_unicode_table import SURROGATES, composition_classes, in_blocks  # noqa: E402
 
 

@@ -1,6 +1,6 @@
 """Writes small random models, with outputs, in TensorFlow and Flax formats of `transformers` 4.
 
-It runs in a separate environment; `tests/interop/test_tensorflow_names.py` reads the folder:
+It runs in a separate environment; `tests/checkpoints/interop/test_tensorflow_names.py` reads the folder:
 
     python3.11 -m venv oracle
     oracle/bin/pip install "transformers==4.46.3" "tensorflow-cpu==2.18.1" "tf-keras==2.18.0" \
@@ -89,9 +89,9 @@ def main(folder: Path, families: list[str]) -> None:
             for framework in KINDS:
                 model_class = getattr(transformers, f"{framework}{family}{head}", None)
                 if model_class is not None:
-                    more = {"is_decoder": True} if head in CAUSAL else {}
-                    more |= {"num_labels": 2} if head in OF_TWO else {}
-                    config = kind(**settings | more)
+                    head_settings = {"is_decoder": True} if head in CAUSAL else {}
+                    head_settings |= {"num_labels": 2} if head in OF_TWO else {}
+                    config = kind(**settings | head_settings)
                     write(folder / family / head, framework, model_class, config)
 
 

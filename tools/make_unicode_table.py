@@ -24,8 +24,8 @@ from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizer
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from keras_bert_impl.io.files import replace_file  # noqa: E402
 from keras_bert_impl.tokenizers.unicode import table as layout  # noqa: E402
+from keras_bert_impl.utils.io.files import replace_file  # noqa: E402
 
 SURROGATES = range(0xD800, 0xE000)  # surrogates are not valid in text
 HANGUL_PARTS = [*range(0x1161, 0x1176), *range(0x11A8, 0x11C3)]  # joined to the previous syllable
@@ -63,13 +63,13 @@ def ranks_of_marks() -> dict[str, int]:
     by_class = {unicodedata.combining(mark): mark for mark in marks}
     by_class.pop(0, None)  # marks newer than Python's table
     return {
-        mark: 1 + sum(_sorts_before(other, mark) for other in by_class.values())
+        mark: 1 + sum(_is_sorted_before(class_mark, mark) for class_mark in by_class.values())
         for mark in [*marks, first, last]
     }
 
 
-def _sorts_before(mark, other):
-    return mark != other and decompose(f"x{other}{mark}")[1] == mark
+def _is_sorted_before(mark, later):
+    return mark != later and decompose(f"x{later}{mark}")[1] == mark
 
 
 def entry_of(

@@ -21,7 +21,7 @@ import hub_cache
 import nbclient
 import nbformat
 
-from keras_bert_impl.version import __version__
+from keras_bert_impl.utils.version import __version__
 
 ROOT = Path(__file__).resolve().parents[1]
 NOTEBOOKS = ROOT / "colab"
@@ -117,8 +117,8 @@ def share(notebook: nbformat.NotebookNode, name: str, address: str | None) -> No
 
 def paths(names: list[str] | None = None) -> list[Path]:
     """Returns the notebooks with these names, or all notebooks if there are no names."""
-    found = sorted(NOTEBOOKS.glob("*.ipynb"))
-    return [path for path in found if not names or path.stem in names]
+    notebooks = sorted(NOTEBOOKS.glob("*.ipynb"))
+    return [path for path in notebooks if not names or path.stem in names]
 
 
 # === Run and render ===
@@ -163,17 +163,17 @@ def render(path: Path, models: dict[str, str]) -> None:
     parts = []
     for cell, source in zip(ran.cells, sources, strict=True):
         if cell.cell_type == "markdown":
-            parts.append(_text_of_page(source))
+            parts.append(_convert_text(source))
             continue
         parts.append(f"```python\n{source}\n```")
         for output in cell.outputs:
             parts += output_of_page(output, path.stem)
-    title, _, rest = "\n\n".join(parts).partition("\n\n")
+    title, _, body = "\n\n".join(parts).partition("\n\n")
     note = f"*Outputs of `colab/{path.name}` on two cores of a CPU, with `QUICK`.*"
-    (PAGES / f"{path.stem}.md").write_text(f"{title}\n\n{note}\n\n{rest}\n", encoding="utf-8")
+    (PAGES / f"{path.stem}.md").write_text(f"{title}\n\n{note}\n\n{body}\n", encoding="utf-8")
 
 
-def _text_of_page(source):
+def _convert_text(source):
     """Returns the Markdown of a cell with links for `docs/notebooks/` and without the badge."""
     source = re.sub(r"\[!\[Open in Colab\].*\n\n", "", source)
     source = re.sub(r"(?<=\]\()(?:\.\.|https://[^)]*/main)/docs/", "../", source)

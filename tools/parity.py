@@ -41,7 +41,7 @@ def originals(directory: str) -> tuple[dict, dict, dict]:
     import torch
     import transformers
 
-    from tests.interop.parity import batch, original_outputs
+    from tests.checkpoints.interop.parity import batch, original_outputs
 
     model = transformers.BertModel.from_pretrained(directory, attn_implementation="eager").eval()
     features = batch(model.config.vocab_size, LENGTHS)
@@ -50,7 +50,7 @@ def originals(directory: str) -> tuple[dict, dict, dict]:
 
 def differences_of_ours(directory: str) -> dict[str, dict]:
     from keras_bert_impl.models.encoder import Encoder
-    from tests.interop.parity import packed, packed_differences, padded_differences
+    from tests.checkpoints.interop.parity import packed, packed_differences, padded_differences
 
     features, expected, _ = originals(directory)
     encoder = Encoder.from_pretrained(directory)
@@ -62,15 +62,15 @@ def differences_of_ours(directory: str) -> dict[str, dict]:
 
 
 def print_table(directory: str) -> None:
-    from tests.interop.parity import padded_differences
+    from tests.checkpoints.interop.parity import padded_differences
 
     columns = {}
     for backend, title in BACKENDS.items():
         command = [sys.executable, __file__, "--model", directory, "--backend", backend]
         environment = os.environ | {"KERAS_BACKEND": backend}
         output = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE)
-        for kind, found in json.loads(output.stdout.splitlines()[-1]).items():
-            columns[f"{title}, {kind}"] = found
+        for kind, column in json.loads(output.stdout.splitlines()[-1]).items():
+            columns[f"{title}, {kind}"] = column
     features, expected, single = originals(directory)
     columns["PyTorch float32, padded"] = padded_differences(single, expected, features)
 
@@ -83,7 +83,9 @@ def print_table(directory: str) -> None:
     rows += [("pooled output", "pooled_output", 0)]
     for title, name, index in rows:
         # The pooled output of a packed row is the output of its first example.
-        cells = [f"{found[name][index]:.1e}" if name in found else "" for found in columns.values()]
+        cells = [
+            f"{column[name][index]:.1e}" if name in column else "" for column in columns.values()
+        ]
         print(f"| {title} | {' | '.join(cells)} |")
 
 

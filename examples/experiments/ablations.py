@@ -25,7 +25,8 @@ from keras_bert_impl import (
     prepare,
     pretrain,
 )
-from keras_bert_impl.interop import huggingface_config
+from keras_bert_impl.checkpoints.interop import huggingface_config
+from keras_bert_impl.data.scores.statistics import described_runs
 from keras_bert_impl.pretraining import read_documents
 from keras_bert_impl.pretraining.building import build_pretrainer, make_schedule, model_config
 from keras_bert_impl.pretraining.recipes import recipes
@@ -35,7 +36,6 @@ from keras_bert_impl.reports import page
 from keras_bert_impl.reports.run_report import describe_run
 from keras_bert_impl.runs.run import settings_for, task_with
 from keras_bert_impl.runs.settings import FinetuneSettings
-from keras_bert_impl.tasks.scores.statistics import described_runs
 from keras_bert_impl.training.runs.run_directory import remove_checkpoints
 
 _TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")

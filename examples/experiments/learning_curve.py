@@ -17,11 +17,11 @@ import numpy as np
 
 from examples.experiments.arguments import numbers, parser_of, print_table, run, shown
 from keras_bert_impl import InputError, finetune
+from keras_bert_impl.data.scores.comparison import BASELINES
+from keras_bert_impl.data.scores.statistics import described_runs
 from keras_bert_impl.reports import page
 from keras_bert_impl.reports.charts import SERIES, Axis, Series, curves
 from keras_bert_impl.runs.run import settings_for, task_with
-from keras_bert_impl.tasks.scores.comparison import BASELINES
-from keras_bert_impl.tasks.scores.statistics import described_runs
 
 
 def learning_curve(

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any, get_args
 
 from keras_bert_impl.cli.parser import Rare, suggestion
-from keras_bert_impl.io.errors import InputError, printable
-from keras_bert_impl.io.files import is_remote
-from keras_bert_impl.io.lines import STANDARD_INPUT
-from keras_bert_impl.io.paths import expanded
-from keras_bert_impl.io.progress import print_message
-from keras_bert_impl.io.settings import DType
-from keras_bert_impl.lazy import import_tensorflow_alone
+from keras_bert_impl.utils.errors import InputError, printable
+from keras_bert_impl.utils.io.files import is_remote
+from keras_bert_impl.utils.io.lines import STANDARD_INPUT
+from keras_bert_impl.utils.io.paths import expanded
+from keras_bert_impl.utils.lazy import import_tensorflow_alone
+from keras_bert_impl.utils.progress import print_message
+from keras_bert_impl.utils.settings import DType
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,15 +40,15 @@ class Kind:
 
 
 def check_values(parser: ArgumentParser, arguments: Namespace) -> None:
-    given = [*_given(parser, arguments)]
-    for name, kind, value in given:
+    path_values = [*_list_path_values(parser, arguments)]
+    for name, kind, value in path_values:
         if kind.check:
             try:
                 kind.check(value, arguments)
             except InputError as error:
                 raise InputError(f"{name}: {error}") from error
-    inputs = [value for _, kind, value in given if kind in (PATH, FILE, EXAMPLES)]
-    for name, kind, value in given:
+    inputs = [value for _, kind, value in path_values if kind in (PATH, FILE, EXAMPLES)]
+    for name, kind, value in path_values:
         if kind is OUTPUT_FILE:
             try:
                 check_not_read(value, inputs)
@@ -56,25 +56,25 @@ def check_values(parser: ArgumentParser, arguments: Namespace) -> None:
                 raise InputError(f"{name}: {error}") from error
 
 
-def _given(parser, arguments):
+def _list_path_values(parser, arguments):
     for action in parser._actions:
         if isinstance(action.type, Kind):
             name = (action.option_strings or [str(action.metavar or action.dest)])[-1]
             value = getattr(arguments, action.dest, None)
-            for one in value if isinstance(value, list) else [value]:
-                if isinstance(one, str):
-                    yield name, action.type, one
+            for path in value if isinstance(value, list) else [value]:
+                if isinstance(path, str):
+                    yield name, action.type, path
 
 
 def check_not_read(output: str | os.PathLike, inputs: Iterable[str | os.PathLike]) -> None:
     """Raises `InputError` if the output file is an input or in an input folder."""
     place = Path(output).resolve()
-    for one in inputs:
-        if Path(one).resolve() == place:
+    for path in inputs:
+        if Path(path).resolve() == place:
             raise InputError(f"{output} is the input; choose a different output file.")
-        if Path(one).resolve() in place.parents:
+        if Path(path).resolve() in place.parents:
             raise InputError(
-                f"{output} is in {one}, an input folder; choose a different output folder."
+                f"{output} is in {path}, an input folder; choose a different output folder."
             )
 
 
@@ -115,7 +115,7 @@ def _check_examples(value, arguments):
 
 
 def _check_model(value, arguments):
-    from keras_bert_impl.hub import check_name
+    from keras_bert_impl.checkpoints.hub import check_name
 
     if not os.path.exists(f"{value}.index"):  # The value may be the prefix of a Google checkpoint.
         check_name(value)
@@ -209,7 +209,7 @@ def say_skipped(unreadable: Sequence[object]) -> None:
 
 def print_table(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -> None:
     """Prints a table. Numbers are right-aligned and have thousands separators."""
-    cells = [[_cell(row[key]) for key in columns] for row in rows]
+    cells = [[_format_cell(row[key]) for key in columns] for row in rows]
     widths = [max(map(len, column)) for column in zip(columns.values(), *cells, strict=True)]
     right = [bool(rows) and isinstance(rows[0][key], (int, float)) for key in columns]
     for line in [list(columns.values()), *cells]:
@@ -228,7 +228,7 @@ def print_scores(scores: Mapping[str, float]) -> None:
     print_line(", ".join(f"{name} {value:.4f}" for name, value in scores.items()))
 
 
-def _cell(value):
+def _format_cell(value):
     return (
         f"{value:,}"
         if isinstance(value, (int, float))
@@ -251,7 +251,7 @@ def whole_numbers(text: str) -> list[int]:
     return [int(number) for number in text.split(",")]
 
 
-def _delimiter(text):
+def _parse_delimiter(text):
     text = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";"}.get(text, text)
     if len(text) != 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not one character, tab, comma or semicolon")
@@ -271,7 +271,7 @@ def add_table_form(parser: ArgumentsContainer) -> None:
     )
     parser.add_argument(
         "--delimiter",
-        type=_delimiter,
+        type=_parse_delimiter,
         metavar="CHAR",
         help="character between cells, such as ; or tab; default: from the suffix",
     )

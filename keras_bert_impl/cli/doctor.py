@@ -15,9 +15,9 @@ from packaging.requirements import Requirement
 
 from keras_bert_impl.cli.common import print_json
 from keras_bert_impl.cli.parser import Command
-from keras_bert_impl.io.cluster import read_cluster
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.version import DISTRIBUTION, __version__, install_command
+from keras_bert_impl.utils.cluster import read_cluster
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.version import DISTRIBUTION, __version__, install_command
 
 _OF_DEVELOPERS = ("test", "docs", "notebooks")  # extras that commands do not use
 _DISPENSABLE = {
@@ -110,28 +110,28 @@ def check_packages(
     modules: dict[str, list[str]] = {}
     for module, names in metadata.packages_distributions().items():
         for name in names:
-            modules.setdefault(_plain(name), []).append(module)
+            modules.setdefault(_normalize(name), []).append(module)
     facts: dict[str, Any] = {}
     problems = []
-    errors = _import_errors([m for name in required for m in modules.get(_plain(name), ())])
+    errors = _import_errors([m for name in required for m in modules.get(_normalize(name), ())])
     for name, (requirement, extras) in required.items():
-        version, needed_by = _version(name), f" for the extra {' or '.join(extras)}"
+        version, needed_by = _find_version(name), f" for the extra {' or '.join(extras)}"
         use = needed_by if extras else ""
         do = (
             install_command(extras[0]) if extras else f"pip install '{name}{requirement.specifier}'"
         )
-        error = next((errors[m] for m in modules.get(_plain(name), ()) if errors.get(m)), "")
+        error = next((errors[m] for m in modules.get(_normalize(name), ()) if errors.get(m)), "")
         facts[name] = version or f"not installed{use and f'; needed{use}: {do}'}"
         without = f"; without it, {_DISPENSABLE[name]}" if name in _DISPENSABLE else ""
         if version is None and not extras:
-            what = f"{name} is not installed{without}."
-            problems.append(Problem(what, do, is_failure=name not in _DISPENSABLE))
+            message = f"{name} is not installed{without}."
+            problems.append(Problem(message, do, is_failure=name not in _DISPENSABLE))
         elif version and not requirement.specifier.contains(version, prereleases=True):
-            what = f"{name} is {version}, and must be {requirement.specifier}{use}."
-            problems.append(Problem(what, do, is_failure=not extras))
+            message = f"{name} is {version}, and must be {requirement.specifier}{use}."
+            problems.append(Problem(message, do, is_failure=not extras))
         elif error:
-            what = f"{name} cannot be imported{use}: {' '.join(error.split())[:300]}{without}."
-            problems.append(Problem(what, do, is_failure=name not in _DISPENSABLE))
+            message = f"{name} cannot be imported{use}: {' '.join(error.split())[:300]}{without}."
+            problems.append(Problem(message, do, is_failure=name not in _DISPENSABLE))
     return facts | {"devices": errors.get("", [])}, problems
 
 
@@ -139,42 +139,42 @@ def check_environment(devices: list[str]) -> list[Problem]:
     problems = []
     backend = os.environ.get("KERAS_BACKEND", "tensorflow")
     if backend not in ("tensorflow", "jax"):
-        what = f"KERAS_BACKEND is {backend}; this package requires tensorflow or jax."
-        problems.append(Problem(what, "unset KERAS_BACKEND"))
+        message = f"KERAS_BACKEND is {backend}; this package requires tensorflow or jax."
+        problems.append(Problem(message, "unset KERAS_BACKEND"))
     if os.environ.get("TF_USE_LEGACY_KERAS", "0").lower() in ("1", "true"):
-        what = "TF_USE_LEGACY_KERAS makes TensorFlow use Keras 2; this package requires Keras 3."
-        problems.append(Problem(what, "unset TF_USE_LEGACY_KERAS"))
+        message = "TF_USE_LEGACY_KERAS makes TensorFlow use Keras 2; this package requires Keras 3."
+        problems.append(Problem(message, "unset TF_USE_LEGACY_KERAS"))
     try:
         read_cluster()
     except InputError as error:
         problems.append(Problem(str(error), "unset TF_CONFIG"))
     if shutil.which("nvidia-smi") and not any("gpu" in device.lower() for device in devices):
-        what = f"{backend} does not find the GPU of this machine."
+        message = f"{backend} does not find the GPU of this machine."
         do = "pip install 'tensorflow[and-cuda]' (or 'jax[cuda12]'), and unset CUDA_VISIBLE_DEVICES"
-        problems.append(Problem(what, do, is_failure=False))
+        problems.append(Problem(message, do, is_failure=False))
     return problems
 
 
 def _import_errors(modules):
     """Returns {module: error, or "" if it was imported}, and the devices with the key ""."""
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             [sys.executable, "-c", _PROBE, *modules],
             capture_output=True, text=True, timeout=_TIMEOUT,
             env=os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3"},
         )  # fmt: skip
     except subprocess.TimeoutExpired:
         return {"tensorflow": f"the packages were not imported within {_TIMEOUT} seconds"}
-    rows = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("[")]
+    rows = [json.loads(line) for line in process.stdout.splitlines() if line.startswith("[")]
     return {module or "": error for module, error in rows}
 
 
-def _version(name):
+def _find_version(name):
     try:
         return metadata.version(name)
     except metadata.PackageNotFoundError:
         return None
 
 
-def _plain(name):
+def _normalize(name):
     return re.sub(r"[-_.]+", "-", name).lower()

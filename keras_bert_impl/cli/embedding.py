@@ -19,9 +19,9 @@ from keras_bert_impl.cli.common import (
     say,
 )
 from keras_bert_impl.cli.parser import Command
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.progress import Progress
 from keras_bert_impl.tasks.base.options import LONG_TEXTS
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.progress import Progress
 
 
 class Embed(Command):
@@ -307,13 +307,13 @@ class Generate(Command):
         texts = arguments.text
         names = ("max_new_tokens", "temperature", "top_k", "top_p", "stop", "seed")
         settings = {name: getattr(arguments, name) for name in names}
-        found = CausalLM.from_pretrained(arguments.model).generate(texts, **settings)
+        outputs = CausalLM.from_pretrained(arguments.model).generate(texts, **settings)
         if arguments.json:
-            rows = zip(texts, found, strict=True)
-            print_json([{"prompt": text, **dataclasses.asdict(one)} for text, one in rows])
+            rows = zip(texts, outputs, strict=True)
+            print_json([{"prompt": text, **dataclasses.asdict(output)} for text, output in rows])
             return
-        for text, one in zip(texts, found, strict=True):
-            print_line(text + one.text, is_data=True)
+        for text, output in zip(texts, outputs, strict=True):
+            print_line(text + output.text, is_data=True)
 
 
 class Look(Command):
@@ -356,7 +356,7 @@ def _load(name):
 
     Other models are loaded as a `MaskedLM` or, without a masked LM head, as a `TextEmbedder`.
     """
-    from keras_bert_impl.interop import open_model, read_encoder_config
+    from keras_bert_impl.checkpoints.interop import open_model, read_encoder_config
     from keras_bert_impl.models.weights import MissingTensorError
     from keras_bert_impl.runs.run import load_tuned
     from keras_bert_impl.tasks import MaskedLM, TextEmbedder

@@ -9,12 +9,10 @@ from typing import Any
 
 from keras_bert_impl.cli.common import DATA_SET, EXAMPLES, FOLDER, add_table_form, say
 from keras_bert_impl.cli.parser import Rare
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.lines import encoded_as, suffix_of
-from keras_bert_impl.tasks.data.held_rows import held_out_files
-from keras_bert_impl.tasks.data.joining import join_examples
-from keras_bert_impl.tasks.data.source import MULTILINGUAL, ExampleSource
-from keras_bert_impl.tasks.data.splits import hold_out, leave_out
+from keras_bert_impl.data.tables.held_rows import held_out_files
+from keras_bert_impl.data.tables.joining import join_examples
+from keras_bert_impl.data.tables.source import MULTILINGUAL, ExampleSource
+from keras_bert_impl.data.tables.splits import hold_out, leave_out
 from keras_bert_impl.tasks.names import (
     reader_help,
     reader_options,
@@ -22,6 +20,8 @@ from keras_bert_impl.tasks.names import (
     task_called,
     task_names,
 )
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.io.lines import encoded_as, suffix_of
 
 GLUE = "glue"  # value of --task for all tasks of the benchmark
 _USUAL = {"text": ("text", "sentence"), "label": ("label", "labels")}  # names of columns
@@ -39,14 +39,14 @@ def add_examples(
     _add_sources(group, is_training, is_scored)
     _add_columns(group)
     _add_task(group, is_training, is_training and is_scored)
-    group = parser.add_argument_group(Rare("columns, labels and data sets"), _tasks())
+    group = parser.add_argument_group(Rare("columns, labels and data sets"), _describe_tasks())
     _add_data_sets(group)
     if is_training and is_scored:
         _add_split(group)
     _add_rare_columns(group)
 
 
-def _tasks():
+def _describe_tasks():
     return textwrap.fill(f"{reader_help()} {_OF_DATA}", 100, break_on_hyphens=False)
 
 
@@ -62,18 +62,18 @@ def _add_sources(group, is_training, is_scored):
             help=f"training set: {tables}",
         )
     if is_scored:
-        what = (
+        description = (
             "validation set, or a run with held-out examples"
             if is_training
             else f"labeled examples: {tables}"
         )
-        dev = group.add_argument("--dev", type=EXAMPLES, metavar="FILE", help=what)
+        dev = group.add_argument("--dev", type=EXAMPLES, metavar="FILE", help=description)
         if is_training:
             dev.instead = "--dev-split 0.1"
     if is_scored and is_training:
         group.add_argument(
             "--dev-split",
-            type=_fraction,
+            type=_parse_fraction,
             metavar="X",
             help="fraction of --train to hold out for validation",
         )
@@ -105,7 +105,7 @@ def _add_split(group):
 def _add_rare_columns(group):
     group.add_argument(
         "--labels",
-        type=_names,
+        type=_parse_names,
         metavar="A,B",
         help="allowed labels, in a table or for tagging; default: the labels in --train",
     )
@@ -153,7 +153,7 @@ def _add_rare_columns(group):
 
 
 def _add_task(group, is_training, runs_glue):
-    from keras_bert_impl.tasks.data.published import TASKS
+    from keras_bert_impl.data.tables.published import TASKS
 
     glue = [task for task in TASKS if task != "diagnostic" or not is_training]
     all_of_glue = ""
@@ -186,7 +186,7 @@ def _add_data_sets(group):
 
 def needed_files(arguments: argparse.Namespace) -> list[str]:
     """Returns the arguments of files without which a command cannot train."""
-    from keras_bert_impl.tasks.data.published import TASKS
+    from keras_bert_impl.data.tables.published import TASKS
 
     if arguments.data or arguments.task in (GLUE, *TASKS, *MULTILINGUAL):
         return []
@@ -197,8 +197,8 @@ def needed_files(arguments: argparse.Namespace) -> list[str]:
 def check_examples(arguments: argparse.Namespace, are_written: bool = False) -> None:
     _check_combination(arguments)
     if vars(arguments).get("dev") and not arguments.tfds:
-        given, arguments.dev = arguments.dev, held_out_files(arguments.dev)
-        arguments.is_dev_of_run = given != arguments.dev
+        dev, arguments.dev = arguments.dev, held_out_files(arguments.dev)
+        arguments.is_dev_of_run = dev != arguments.dev
     of_split = [name for name in ("groups", "dates") if vars(arguments).get(name)]
     if len(of_split) > 1:
         raise InputError("--groups and --dates exclude each other: leave out one.")
@@ -211,32 +211,34 @@ def check_examples(arguments: argparse.Namespace, are_written: bool = False) -> 
         raise InputError(
             f"--tfds does not support {task}; write the dataset to JSON lines or Parquet."
         )
-    given = {name: getattr(arguments, name) for name in ("text", "pair", "negative", "label")}
-    columns = [column for column in given.values() if column is not None]
+    column_names = {
+        name: getattr(arguments, name) for name in ("text", "pair", "negative", "label")
+    }
+    columns = [column for column in column_names.values() if column is not None]
     if len(set(columns)) < len(columns):
-        names = ", ".join(f"--{name} {column}" for name, column in given.items() if column)
+        names = ", ".join(f"--{name} {column}" for name, column in column_names.items() if column)
         raise InputError(f"each column can only be used once. Received: {names}")
     task, is_training = arguments.task, "train" in vars(arguments)
     if task in MULTILINGUAL and arguments.data:
-        known, source = {"language"}, f"--task {task}"
+        supported_options, source = {"language"}, f"--task {task}"
     elif arguments.data:
-        known, source = {"text", "pair", "label"} if are_written else set(), "--data"
+        supported_options, source = {"text", "pair", "label"} if are_written else set(), "--data"
     elif task in options and (task or is_training):
-        known, source = options[task], f"--task {task}" if task else "tables"
+        supported_options, source = options[task], f"--task {task}" if task else "tables"
     else:
         return  # The task is the task of the model, or registered by the user.
     if arguments.tfds:
-        known, source = known & _OF_TFDS, "--tfds"
-    for name in sorted(set().union(*options.values(), {"language"}) - known):
+        supported_options, source = supported_options & _OF_TFDS, "--tfds"
+    for name in sorted(set().union(*options.values(), {"language"}) - supported_options):
         default = getattr(ExampleSource, name)
         if vars(arguments).get(name, default) != default:
             raise InputError(f"--{name.replace('_', '-')} is not supported with {source}.")
 
 
 def _check_combination(arguments):
-    if arguments.negative and arguments.task not in _tasks_with("negative"):
-        raise InputError(f"--negative needs --task {' or '.join(_tasks_with('negative'))}.")
-    with_labels = _tasks_with("labels")
+    if arguments.negative and arguments.task not in _find_tasks_with("negative"):
+        raise InputError(f"--negative needs --task {' or '.join(_find_tasks_with('negative'))}.")
+    with_labels = _find_tasks_with("labels")
     if arguments.labels and (arguments.tfds or arguments.task not in (None, *with_labels)):
         names = " or ".join(with_labels)
         raise InputError(
@@ -249,7 +251,7 @@ def _check_combination(arguments):
         )
 
 
-def _tasks_with(option):
+def _find_tasks_with(option):
     return [task for task, options in reader_options().items() if task and option in options]
 
 
@@ -259,22 +261,24 @@ def reads_tables(task: str | None) -> bool:
 
 def take_columns(arguments: argparse.Namespace) -> None:
     """Sets `--text` and `--label` to a column with a usual name, if the table has only one."""
-    from keras_bert_impl.tasks.data.tables import FORMATS, table_columns
+    from keras_bert_impl.data.tables.tables import FORMATS, table_columns
 
-    given = vars(arguments)
-    files = given.get("train") or given.get("dev")
+    values = vars(arguments)
+    files = values.get("train") or values.get("dev")
     path = files[0] if isinstance(files, list) else files
-    if not path or any(given.get(name) for name in ("task", "tfds", "data", "no_header")):
+    if not path or any(values.get(name) for name in ("task", "tfds", "data", "no_header")):
         return
-    names = [name for name in _USUAL if not given[name] and (name == "label" or not given["pair"])]
+    names = [
+        name for name in _USUAL if not values[name] and (name == "label" or not values["pair"])
+    ]
     if not names or not (arguments.delimiter or suffix_of(path) in FORMATS):
         return
     with encoded_as(arguments.encoding):
         columns = table_columns(path, arguments.delimiter)
-    columns = [column for column in columns if column not in given.values()]
+    columns = [column for column in columns if column not in values.values()]
     usual = {name: column for name in names if (column := usual_column(columns, name))}
-    if usual and (given["text"] or "text" in usual):
-        given.update(usual)
+    if usual and (values["text"] or "text" in usual):
+        values.update(usual)
         say(", ".join(f"{name}: column {column!r}" for name, column in usual.items()))
 
 
@@ -289,7 +293,7 @@ def check_tables(arguments: argparse.Namespace) -> None:
     take_columns(arguments)
     if arguments.task is None or (reads_tables(arguments.task) and not arguments.data):
         needed = ("text",) if arguments.task else ("text", "label")
-        _source(_with_dev(arguments)).check_table(*needed)
+        _make_source(_replace_dev_split(arguments)).check_table(*needed)
 
 
 def read_files(arguments: argparse.Namespace) -> None:
@@ -299,23 +303,23 @@ def read_files(arguments: argparse.Namespace) -> None:
     """
     if arguments.task in readers() and not (arguments.tfds or arguments.data):
         splits = ("train",) if arguments.dev_split else ("train", "dev")
-        whole = _with_dev(arguments)
+        whole = _replace_dev_split(arguments)
         arguments.examples = {split: read_examples(whole, split) for split in splits}
 
 
 def read_examples(arguments: argparse.Namespace, split: str) -> Any:
-    from keras_bert_impl.tasks.data.published import TASKS
+    from keras_bert_impl.data.tables.published import TASKS
 
     _check_combination(arguments)
     take_columns(arguments)
     if split in vars(arguments).get("examples", ()):
         return arguments.examples.pop(split)
     if arguments.task in (*TASKS, *MULTILINGUAL):
-        return _joined(arguments, split, lambda source: source.published(arguments.task, split))
-    return _joined(arguments, split, lambda source: _reader(arguments.task)(source, split))
+        return _read_parts(arguments, split, lambda source: source.published(arguments.task, split))
+    return _read_parts(arguments, split, lambda source: _find_reader(arguments.task)(source, split))
 
 
-def _reader(task):
+def _find_reader(task):
     """Returns the reader of a task. If a user registered the task, imports TensorFlow."""
     if task in readers():
         return readers()[task]
@@ -333,15 +337,15 @@ def read_split(arguments: argparse.Namespace, split: str) -> Any:
             return source.table(split, source.regression, ("text",))
         return readers()[arguments.task](source, split)
 
-    return _joined(arguments, split, read)
+    return _read_parts(arguments, split, read)
 
 
 def form_of_tables(arguments: argparse.Namespace, split: str) -> dict[str, Any]:
     """Returns the columns of a split's tables, and their delimiters as one string."""
-    from keras_bert_impl.tasks.data.tables import table_form
+    from keras_bert_impl.data.tables.tables import table_form
 
     forms = []
-    for source in _source(arguments).each(split):
+    for source in _make_source(arguments).each(split):
         with encoded_as(source.encoding):
             path = getattr(source, split)
             forms.append(table_form(path, source.delimiter, not source.no_header))
@@ -350,22 +354,22 @@ def form_of_tables(arguments: argparse.Namespace, split: str) -> dict[str, Any]:
     return {"delimiter": "".join(delimiters) or None, "columns": list(columns)}
 
 
-def _joined(arguments, split, read):
+def _read_parts(arguments, split, read):
     parts = []
-    for source in _source(arguments).each(split):
+    for source in _make_source(arguments).each(split):
         with encoded_as(source.encoding):
             parts.append(read(source))
     return join_examples(parts)
 
 
-def _source(arguments):
-    given = vars(arguments)
-    names = [field.name for field in dataclasses.fields(ExampleSource) if field.name in given]
-    splits = tuple(name for name in ("train", "dev") if name in given)
-    return ExampleSource(**{name: given[name] for name in names}, splits=splits)
+def _make_source(arguments):
+    values = vars(arguments)
+    names = [field.name for field in dataclasses.fields(ExampleSource) if field.name in values]
+    splits = tuple(name for name in ("train", "dev") if name in values)
+    return ExampleSource(**{name: values[name] for name in names}, splits=splits)
 
 
-def _with_dev(arguments):
+def _replace_dev_split(arguments):
     """Replaces `--dev-split` by `--dev` with the training file, which is split after reading."""
     if not vars(arguments).get("dev_split"):
         return arguments
@@ -374,28 +378,28 @@ def _with_dev(arguments):
 
 
 def read_whole(arguments: argparse.Namespace) -> Any:
-    return read_examples(_with_dev(arguments), "train")
+    return read_examples(_replace_dev_split(arguments), "train")
 
 
 def read_train_and_dev(arguments: argparse.Namespace, seed: int) -> Sequence[Any]:
     share = arguments.dev_split
     if share is None:
         train, dev = (read_examples(arguments, split) for split in ("train", "dev"))
-        return (_without(train, dev) if vars(arguments).get("is_dev_of_run") else train), dev
+        return (_drop_dev_texts(train, dev) if vars(arguments).get("is_dev_of_run") else train), dev
     _check_combination(arguments)
-    train, dev = hold_out(read_examples(_with_dev(arguments), "train"), share, seed)
+    train, dev = hold_out(read_examples(_replace_dev_split(arguments), "train"), share, seed)
     count = len(train) + len(dev)
     say(f"held out {len(dev):,} of {count:,} examples to score on, seed {seed}")
     return train, dev
 
 
-def _without(train, dev):
+def _drop_dev_texts(train, dev):
     """Removes the training examples whose texts are in the validation set."""
-    kept = leave_out(train, dev)
-    if len(kept) < len(train):
-        count = len(train) - len(kept)
+    remaining_examples = leave_out(train, dev)
+    if len(remaining_examples) < len(train):
+        count = len(train) - len(remaining_examples)
         say(f"left out {count:,} training examples whose texts are in the validation set")
-    return kept
+    return remaining_examples
 
 
 def read_examples_of(model: Any, arguments: argparse.Namespace, split: str) -> Any:
@@ -409,7 +413,7 @@ def read_examples_of(model: Any, arguments: argparse.Namespace, split: str) -> A
 def read_more(arguments: argparse.Namespace) -> dict[str, Any]:
     if arguments.task != "mnli":
         return {}
-    from keras_bert_impl.tasks.data.published import read_more_mnli
+    from keras_bert_impl.data.tables.published import read_more_mnli
 
     return read_more_mnli(arguments.data, arguments.skip_bad_rows)
 
@@ -419,7 +423,7 @@ class _Files(argparse.Action):
         setattr(namespace, self.dest, values[0] if len(values) == 1 else values)
 
 
-def _fraction(text):
+def _parse_fraction(text):
     try:
         fraction = float(text)
     except ValueError:
@@ -429,7 +433,7 @@ def _fraction(text):
     return fraction
 
 
-def _names(text):
+def _parse_names(text):
     """argparse type: a list of names. Names with a comma are quoted."""
     names = [name.strip() for name in next(csv.reader([text], skipinitialspace=True), [])]
     if not all(names):

@@ -18,12 +18,12 @@ from keras_bert_impl.cli.common import (
 from keras_bert_impl.cli.examples import add_examples, check_examples, read_examples_of
 from keras_bert_impl.cli.parser import Command, Rare
 from keras_bert_impl.cli.remembered import run_of
-from keras_bert_impl.graphs.formats import NAMES, exporter
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.progress import Progress
+from keras_bert_impl.serving.graphs.formats import NAMES, exporter
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.progress import Progress
 
 if TYPE_CHECKING:  # imports TensorFlow
-    from keras_bert_impl.graphs.signatures import Signatures
+    from keras_bert_impl.serving.graphs.signatures import Signatures
 
 # Argument -> the formats that support it.
 _ARGUMENTS = {
@@ -140,7 +140,7 @@ class Export(Command):
             raise InputError(
                 "--max-drop requires labeled examples: --dev FILE, or --task with --data."
             )
-        _buckets(arguments.xla)
+        _parse_buckets(arguments.xla)
         if arguments.out and (Path(arguments.out) / "recipe.yaml").is_file():
             raise InputError(f"{arguments.out} is a run; choose a different folder for the export.")
         if arguments.format != "saved_model":
@@ -155,11 +155,11 @@ class Export(Command):
                 "others",
             ):
                 if getattr(arguments, name):
-                    raise InputError(f"{_option(name)} requires --format saved_model.")
+                    raise InputError(f"{_format_option(name)} requires --format saved_model.")
             return
         for name in ("use", "dev", "task") if arguments.others else ():
             if getattr(arguments, name):
-                raise InputError(f"{_option(name)} cannot be combined with --with.")
+                raise InputError(f"{_format_option(name)} cannot be combined with --with.")
         if bool(arguments.out) == isinstance(arguments.check, str):
             raise InputError("pass --out to export, or --check DIR to check an export.")
         if arguments.trust_graph and not isinstance(arguments.check, str):
@@ -168,7 +168,7 @@ class Export(Command):
             raise InputError("--check compares outputs for strings. Leave out --ids-only.")
         for name in ("no_custom_ops", "xla", "whole_batches", "dev", "task", "max_drop"):
             if getattr(arguments, name) and not arguments.out:
-                raise InputError(f"{_option(name)} requires --out, the SavedModel to write.")
+                raise InputError(f"{_format_option(name)} requires --out, the SavedModel to write.")
 
     def run(self, arguments: Namespace) -> None:
         from keras_bert_impl.runs.evaluation import load_model, load_several, load_signatures
@@ -190,7 +190,7 @@ class Export(Command):
                 signatures: Signatures = several
             else:
                 signatures = load_signatures(arguments.model, arguments.use, *how)
-        signatures.buckets = _buckets(arguments.xla)
+        signatures.buckets = _parse_buckets(arguments.xla)
         signatures.whole_batches = arguments.whole_batches
         signatures.custom_ops = not arguments.no_custom_ops
         path = arguments.check
@@ -201,16 +201,16 @@ class Export(Command):
                 run = None if arguments.others else run_of(arguments.model)
                 path = export_version(signatures, arguments.out, arguments.ids_only, run)
             say(f"wrote the SavedModel to {Path(arguments.out) / path.name}")
-            _say_neighbors(arguments, signatures.model)
+            _print_neighbors(arguments, signatures.model)
         if arguments.check:
             _check(signatures, path, arguments.trust_graph)
 
 
-def _option(name):
+def _format_option(name):
     return {"use": "--as", "others": "--with"}.get(name, f"--{name.replace('_', '-')}")
 
 
-def _buckets(text):
+def _parse_buckets(text):
     if text is None:
         return []
     buckets = [re.fullmatch(r"(\d+)x(\d+)", bucket) for bucket in text.split(",")]
@@ -221,8 +221,8 @@ def _buckets(text):
 
 def _score(arguments, model):
     """Returns a sentence with the scores of the float32 model and the exported model."""
-    from keras_bert_impl.graphs.formats import check_drop
     from keras_bert_impl.runs.evaluation import load_model
+    from keras_bert_impl.serving.graphs.formats import check_drop
 
     with Progress("scoring the model"):
         float32 = load_model(arguments.model, arguments.use, "float32", arguments.base)
@@ -232,7 +232,7 @@ def _score(arguments, model):
     return f"score {before:.2f} in float32 and {after:.2f} as exported"
 
 
-def _say_neighbors(arguments, model):
+def _print_neighbors(arguments, model):
     """For a 16-bit embedder, prints how many nearest neighbors differ from float32."""
     if not hasattr(model, "similarity") or model.encoder.compute_dtype == "float32":
         return
@@ -305,7 +305,7 @@ def has_examples(arguments: Namespace) -> bool:
 
 def _export_network(arguments: Namespace, model: Any) -> None:
     export, name = exporter(arguments.format), NAMES[arguments.format]
-    from keras_bert_impl.tasks.data.tables import text_lines
+    from keras_bert_impl.data.tables.tables import text_lines
 
     settings: dict[str, Any] = {"fused": False} if arguments.standard else {}
     for option, setting in (("calibrate", "calibration"), ("texts", "texts")):
@@ -313,8 +313,8 @@ def _export_network(arguments: Namespace, model: Any) -> None:
             lines = text_lines(Path(path))
             settings[setting] = [text for _, text in lines if text.strip()]
     if not hasattr(model, "tokenizer"):  # A plain encoder has no tokenizer.
-        from keras_bert_impl.conversion.formats import read_tokenizer
-        from keras_bert_impl.interop import open_model
+        from keras_bert_impl.checkpoints.interop import open_model
+        from keras_bert_impl.models.conversion.formats import read_tokenizer
 
         settings["tokenizer"] = read_tokenizer(open_model(arguments.model))
     if has_examples(arguments):
@@ -343,8 +343,8 @@ def _export_network(arguments: Namespace, model: Any) -> None:
 
 def points(model: Any, examples: Any) -> float:
     """Returns the model's score on examples, from 0 to 100."""
+    from keras_bert_impl.data.scores.metrics import comparable
     from keras_bert_impl.tasks.registry import score, task_of_model
-    from keras_bert_impl.tasks.scores.metrics import comparable
 
     first = comparable(*next(iter(score(model, examples).items())))
     return 100 * first / task_of_model(model).highest_score

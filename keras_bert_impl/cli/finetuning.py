@@ -36,11 +36,11 @@ from keras_bert_impl.cli.examples import (
 from keras_bert_impl.cli.parser import Command, Rare
 from keras_bert_impl.cli.remembered import options_of, with_columns_of_run
 from keras_bert_impl.cli.settings import add_settings, given_settings, read_grid
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.reading import read_json
 from keras_bert_impl.pretraining.settings import AdaptationSettings
 from keras_bert_impl.runs.settings import PAPER_GRID, FinetuneSettings, with_settings_of
 from keras_bert_impl.tasks.names import registered_tasks
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.io.reading import read_json
 
 _MAIN = (
     "epochs", "batch_size", "learning_rate", "max_length", "tuning", "keep_best", "dtype", "seed",
@@ -53,7 +53,7 @@ class _Settings(FinetuneSettings, AdaptationSettings):
     """Settings of `keras-bert finetune`, for the help and for value checks."""
 
 
-def _settings_class(kind: type = _Settings) -> type:
+def _build_settings_class(kind: type = _Settings) -> type:
     return with_settings_of(kind, *registered_tasks())
 
 
@@ -71,7 +71,7 @@ class Finetune(Command):
 
     @property
     def settings_class(self) -> type:
-        return _settings_class()
+        return _build_settings_class()
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         group = add_run(parser, "model and output")
@@ -144,9 +144,9 @@ class Finetune(Command):
         grid, settings, of_adaptation = _resolve(arguments)
         train, dev = read_train_and_dev(arguments, settings.get("seed", FinetuneSettings.seed))
         more_dev = read_more(arguments)
-        from keras_bert_impl.finetuning import combinations, finetune, finetune_set
+        from keras_bert_impl.data.tables.published import TASKS
+        from keras_bert_impl.finetuning.finetune import combinations, finetune, finetune_set
         from keras_bert_impl.runs.run import settings_for, task_with
-        from keras_bert_impl.tasks.data.published import TASKS
         from keras_bert_impl.training.strategy import is_chief
 
         out = Path(arguments.out)
@@ -155,7 +155,9 @@ class Finetune(Command):
             # Invalid fine-tuning settings must raise before the adaptation, which is slow.
             for _, of_run in combinations(grid, settings, settings_for(train)).values():
                 task_with(of_run, train, dev)
-            settings["model"] = _adapt(arguments.adapt, out / "adapt", settings, of_adaptation, how)
+            settings["model"] = _train_adapted(
+                arguments.adapt, out / "adapt", settings, of_adaptation, how
+            )
         how["keep_checkpoints"] = arguments.keep_checkpoints
         how["read_with"] = options_of(arguments, settings.get("seed", FinetuneSettings.seed))
         if grid:
@@ -184,7 +186,7 @@ class Finetune(Command):
             print_scores(scores)
         say(f"wrote the model to {out / 'model'}")
         if arguments.task in TASKS:
-            from keras_bert_impl.experiments.glue import write_glue_tests
+            from keras_bert_impl.finetuning.glue import write_glue_tests
 
             write_glue_tests(arguments.task, out, arguments.data, say=say)
 
@@ -199,7 +201,7 @@ def _check_folds(arguments):
             "--dates cannot be combined with --folds: cross-validation holds out each example once."
         )
     names = ("dev", "data", "dev_split", "seeds", "sweep", "adapt")
-    _leave_out(arguments, names, "--folds splits --train and trains one model per fold")
+    _refuse_options(arguments, names, "--folds splits --train and trains one model per fold")
     arguments.dev_split = 1 / arguments.folds  # held-out examples of each fold
 
 
@@ -209,10 +211,10 @@ def _check_glue(arguments):
     if not arguments.data:
         raise InputError("--task glue requires --data DIR, the folder of CoLA, SST-2, ...")
     names = ("train", "dev", "dev_split", "tfds", "folds", "adapt")
-    _leave_out(arguments, names, "--task glue trains one model per task in --data")
+    _refuse_options(arguments, names, "--task glue trains one model per task in --data")
 
 
-def _leave_out(arguments, names, reason):
+def _refuse_options(arguments, names, reason):
     for name in names:
         if getattr(arguments, name):
             raise InputError(f"{reason}: leave out --{name.replace('_', '-')}.")
@@ -225,19 +227,19 @@ def _run_several(arguments):
     settings |= {"keep_checkpoints": arguments.keep_checkpoints, "say": say}
     if arguments.folds:
         examples = read_whole(arguments)
-        from keras_bert_impl.experiments.cross_validation import cross_validate
+        from keras_bert_impl.finetuning.cross_validation import cross_validate
 
         settings |= {"examples": examples, "folds": arguments.folds}
         scores = cross_validate(output_directory=arguments.out, **settings)
         of_what, spreads = "metric", scores["scores"]
         hint = "to get a model for use, train on all examples"
     else:
-        from keras_bert_impl.experiments.glue import finetune_glue
+        from keras_bert_impl.finetuning.glue import finetune_glue
 
         settings |= {"grid": grid, "skip_bad_rows": arguments.skip_bad_rows}
         scores = finetune_glue(data=arguments.data, output_directory=arguments.out, **settings)
         of_what = "task"
-        spreads = {name: one["score"] for name, one in scores["tasks"].items()}
+        spreads = {name: task["score"] for name, task in scores["tasks"].items()}
         spreads["average"] = scores["average"]
         hint = "report.html compares them"
     if arguments.json:
@@ -252,8 +254,8 @@ def _run_several(arguments):
 
 def _resolve(arguments):
     """Returns (values to try for each setting, settings of all runs, settings of `--adapt`)."""
-    given = given_settings(arguments, _settings_class())
-    grid = {} if arguments.sweep is None else _grid(arguments.sweep)
+    values = given_settings(arguments, _build_settings_class())
+    grid = {} if arguments.sweep is None else _resolve_grid(arguments.sweep)
     if arguments.seeds is not None:
         if "seed" in grid:
             raise InputError(
@@ -266,28 +268,28 @@ def _resolve(arguments):
                 f"--{key.replace('_', '-')} {text}: --sweep or --seeds also sets {key}. Leave "
                 "out one of them."
             )
-    given["model"] = arguments.model or given.get("model")
-    if not given["model"]:
+    values["model"] = arguments.model or values.get("model")
+    if not values["model"]:
         raise InputError("--model DIR, the model to start from, is missing.")
-    of_adaptation = {key: value for key, value in given.items() if key.startswith("adapt_")}
+    of_adaptation = {key: value for key, value in values.items() if key.startswith("adapt_")}
     if of_adaptation and not arguments.adapt:
         raise InputError(f"{next(iter(of_adaptation))} requires --adapt TEXT.")
     AdaptationSettings(**of_adaptation)
-    settings = {k: v for k, v in given.items() if k not in of_adaptation and k not in grid}
+    settings = {k: v for k, v in values.items() if k not in of_adaptation and k not in grid}
     if not grid:
-        _settings_class(FinetuneSettings)(**settings)
+        _build_settings_class(FinetuneSettings)(**settings)
     return grid, settings, of_adaptation
 
 
-def _grid(name):
+def _resolve_grid(name):
     if name == _PAPER:
         return dict(PAPER_GRID)
     if not name.endswith((".yaml", ".yml")):
         raise InputError(f"--sweep {name}: pass a YAML file.")
-    return read_grid(name, _settings_class(FinetuneSettings))
+    return read_grid(name, _build_settings_class(FinetuneSettings))
 
 
-def _adapt(text, directory, settings, of_adaptation, how):
+def _train_adapted(text, directory, settings, of_adaptation, how):
     from keras_bert_impl.pretraining.adaptation import adapt
     from keras_bert_impl.reports.run_report import describe_run
 
@@ -302,7 +304,7 @@ def _print_groups(summary):
 
     If there is only one group, the table has one row per metric.
     """
-    from keras_bert_impl.finetuning import name_of
+    from keras_bert_impl.finetuning.finetune import name_of
 
     groups, metric = summary["groups"], summary["metric"]
     if len(groups) == 1:
@@ -388,7 +390,7 @@ class Augment(Command):
         from keras_bert_impl.tasks.language_modeling.augmentation import augment, write_examples
         from keras_bert_impl.tasks.language_modeling.model import MaskedLM
 
-        more = augment(
+        augmented = augment(
             MaskedLM.from_pretrained(arguments.model),
             examples,
             arguments.copies,
@@ -397,7 +399,7 @@ class Augment(Command):
             arguments.seed,
         )
         names = {name: getattr(arguments, name) or name for name in ("text", "pair", "label")}
-        if not isinstance(more.texts[0], tuple):
+        if not isinstance(augmented.texts[0], tuple):
             names["pair"] = None
-        write_examples(arguments.out, more, **names)
-        say(f"wrote {len(more):,} texts, from {len(examples):,} examples, to {arguments.out}")
+        write_examples(arguments.out, augmented, **names)
+        say(f"wrote {len(augmented):,} texts, from {len(examples):,} examples, to {arguments.out}")

@@ -11,11 +11,11 @@ import shlex
 import sys
 
 from keras_bert_impl.cli.parser import Command, CommandParser, suggestion
-from keras_bert_impl.first_guesses import GUESSES
-from keras_bert_impl.io.errors import InputError, printable
-from keras_bert_impl.io.lines import encoded_as
-from keras_bert_impl.io.progress import print_message
-from keras_bert_impl.version import __version__
+from keras_bert_impl.utils.errors import InputError, printable
+from keras_bert_impl.utils.first_guesses import GUESSES
+from keras_bert_impl.utils.io.lines import encoded_as
+from keras_bert_impl.utils.progress import print_message
+from keras_bert_impl.utils.version import __version__
 
 # Group -> command -> (class in `keras_bert_impl.cli`, description). Only the module of the
 # selected command is imported, and TensorFlow is not imported before `run`.
@@ -108,22 +108,22 @@ _DASH = "\ufdd0"  # stands for the dash at the start of a word after `--`
 _ESCAPED, _RAW = "keras_bert_impl.escaped", "keras_bert_impl.raw"
 
 
-def _raw(error):
+def _restore_bytes(error):
     """Encoding error handler that restores the bytes of names which Python could not decode."""
     text = error.object[error.start : error.end]
     is_undecoded = all("\udc80" <= character <= "\udcff" for character in text)
-    return (os.fsencode(text), error.end) if is_undecoded else _escaped(error)
+    return (os.fsencode(text), error.end) if is_undecoded else _escape_characters(error)
 
 
-def _escaped(error):
+def _escape_characters(error):
     """Encoding error handler that writes unsupported characters as JSON escapes."""
     text = error.object[error.start : error.end].encode("utf-16-be", "surrogatepass")
     units = (text[place : place + 2].hex() for place in range(0, len(text), 2))
     return "".join(f"\\u{unit}" for unit in units), error.end
 
 
-codecs.register_error(_ESCAPED, _escaped)
-codecs.register_error(_RAW, _raw)
+codecs.register_error(_ESCAPED, _escape_characters)
+codecs.register_error(_RAW, _restore_bytes)
 _HANDLERS = {"strict": _ESCAPED, "surrogateescape": _RAW, "backslashreplace": _RAW}
 
 
@@ -158,11 +158,11 @@ def main(arguments: list[str] | None = None) -> int:
     # By default, TensorFlow enables oneDNN only on newer processors (docs/decisions/onednn.md).
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
     try:
-        status = _exit_status(arguments)
+        status = _run_until_exit(arguments)
         sys.stdout.flush()
     except KeyboardInterrupt as stop:
-        kept = f". {stop} Run the same command again to continue." if str(stop) else ""
-        print(f"keras-bert: interrupted{kept}", file=sys.stderr)
+        hint = f". {stop} Run the same command again to continue." if str(stop) else ""
+        print(f"keras-bert: interrupted{hint}", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:
         # The reader of the output, such as `head`, has exited. Python flushes again when it exits.
@@ -175,7 +175,7 @@ def main(arguments: list[str] | None = None) -> int:
     return status
 
 
-def _exit_status(arguments):
+def _run_until_exit(arguments):
     try:
         _run(arguments)
     except SystemExit as stop:  # argparse raises this after --help
@@ -184,40 +184,40 @@ def _exit_status(arguments):
 
 
 def _run(arguments):
-    command, rest = _split(arguments)
+    command, command_arguments = _split(arguments)
     if command == "help":
-        command, rest = _split([*rest, "--help"])
+        command, command_arguments = _split([*command_arguments, "--help"])
     if command is None:
-        _overview().parse_args(rest or ["--help"])
+        _build_overview_parser().parse_args(command_arguments or ["--help"])
         return
     if command in GUESSES["keras-bert COMMAND"] and command not in COMMANDS:
-        line = _whole_line(GUESSES["keras-bert COMMAND"][command], rest)
+        line = _build_whole_line(GUESSES["keras-bert COMMAND"][command], command_arguments)
         raise InputError(f"there is no command {command!r}; write {line}")
-    chosen, parser = load(command)
+    instance, parser = load(command)
     from keras_bert_impl.cli.common import (
         check_values,
         import_tensorflow_quietly,
     )
 
-    parsed = parse(parser, rest)
-    chosen.check(parsed)
+    parsed = parse(parser, command_arguments)
+    instance.check(parsed)
     check_values(parser, parsed)
     with encoded_as(vars(parsed).get("encoding")):
-        chosen.check_files(parsed)
-    if chosen.needs_tensorflow_backend:
+        instance.check_files(parsed)
+    if instance.needs_tensorflow_backend:
         os.environ["KERAS_BACKEND"] = "tensorflow"
-    if chosen.uses_tensorflow and not parsed.debug:
-        import_tensorflow_quietly(alone=chosen.tensorflow_alone)
+    if instance.uses_tensorflow and not parsed.debug:
+        import_tensorflow_quietly(alone=instance.tensorflow_alone)
     try:
         with encoded_as(vars(parsed).get("encoding")):
-            chosen.run(parsed)
+            instance.run(parsed)
     except KeyboardInterrupt as stop:
-        raise KeyboardInterrupt(chosen.kept.format(**vars(parsed))) from stop
+        raise KeyboardInterrupt(instance.kept.format(**vars(parsed))) from stop
 
 
-def _whole_line(call, rest):
+def _build_whole_line(call, arguments):
     """Returns the whole command to write for a command of another name, with its arguments."""
-    words = [word for word in call.split() if not (rest and word.isupper())] + rest
+    words = [word for word in call.split() if not (arguments and word.isupper())] + arguments
     try:
         if words[0] in COMMANDS:
             parse(load(words[0])[1], words[1:])
@@ -238,25 +238,25 @@ def load(command: str) -> tuple[Command, CommandParser]:
     if command not in COMMANDS:
         hint = suggestion(command, COMMANDS) or "`keras-bert --help` lists them."
         raise InputError(f"there is no command {command!r}; {hint}")
-    address, what = COMMANDS[command]
+    address, description = COMMANDS[command]
     module, _, name = address.rpartition(".")
-    chosen = getattr(importlib.import_module(f"keras_bert_impl.cli.{module}"), name)()
+    instance = getattr(importlib.import_module(f"keras_bert_impl.cli.{module}"), name)()
     parser = CommandParser(
         prog=f"keras-bert {command}",
-        description=f"{what[0].upper()}{what[1:]}.",
-        epilog=f"examples:\n{chosen.example}",
+        description=f"{description[0].upper()}{description[1:]}.",
+        epilog=f"examples:\n{instance.example}",
         add_help=False,
     )
-    chosen.add_arguments(parser)
+    instance.add_arguments(parser)
     parser.add_common()
-    parser.take_words(chosen.words, chosen.needed)
-    return chosen, parser
+    parser.take_words(instance.words, instance.needed)
+    return instance, parser
 
 
 def parse(parser: CommandParser, words: list[str]) -> argparse.Namespace:
     """Parses the arguments of a command. Settings and options may be in any order."""
     end = words.index("--") if "--" in words else len(words)
-    typed = [_Word(_dashed(word)) for word in words[:end]]
+    typed = [_Word(_replace_underscores(word)) for word in words[:end]]
     # argparse does not know in its second pass which words were after `--`.
     typed += [_Word(re.sub("^-", _DASH, word)) for word in words[end + 1 :]]
     parsed = parser.parse_intermixed_args(typed)
@@ -265,7 +265,7 @@ def parse(parser: CommandParser, words: list[str]) -> argparse.Namespace:
             parser.error(f"the value of {name} is empty; check that the shell variable is set.")
     parser.complete(parsed, typed)
     for name, value in vars(parsed).items():
-        setattr(parsed, name, _without_marks(value))
+        setattr(parsed, name, _restore_dashes(value))
     return parsed
 
 
@@ -273,9 +273,9 @@ class _Word(str):
     """A word of the command line. Equal words are different objects."""
 
 
-def _without_marks(value):
+def _restore_dashes(value):
     if isinstance(value, list):
-        return list(map(_without_marks, value))
+        return list(map(_restore_dashes, value))
     return value.replace(_DASH, "-") if isinstance(value, str) else value
 
 
@@ -287,12 +287,12 @@ def _split(arguments):
     return None, arguments
 
 
-def _overview():
+def _build_overview_parser():
     width = max(map(len, COMMANDS))
     lines = []
     for title, commands in GROUPS.items():
         lines += ["", f"{title}:"]
-        lines += [f"  {name:{width}}  {what}" for name, (_, what) in commands.items()]
+        lines += [f"  {name:{width}}  {summary}" for name, (_, summary) in commands.items()]
     parser = CommandParser(
         prog="keras-bert",
         usage="keras-bert COMMAND [arguments]",
@@ -313,7 +313,7 @@ def _overview():
     return parser
 
 
-def _dashed(argument):
+def _replace_underscores(argument):
     name, equals, value = argument.partition("=")
     return name.replace("_", "-") + equals + value if argument.startswith("--") else argument
 
@@ -389,36 +389,38 @@ def script(shell: str) -> str:
     for command in COMMANDS:
         _, parser = load(command)
         names = [name for action in parser._actions for name in action.option_strings]
-        words, files = _offered(next((a for a in parser._actions if not a.option_strings), None))
+        words, files = _list_completions(
+            next((a for a in parser._actions if not a.option_strings), None)
+        )
         line = " ".join([words, *names]).strip()
         options.setdefault((line, files), []).append(command)
         for action in parser._actions:
             if action.option_strings and action.nargs != 0:
                 lines = [f'"{command} {name}"' for name in action.option_strings]
-                values.setdefault(_offered(action), []).extend(lines)
+                values.setdefault(_list_completions(action), []).extend(lines)
     return _SCRIPT.format(
         start=_START[shell],
         commands=" ".join(["help", *COMMANDS]),
-        values=_cases(values),
-        options=_cases(options),
+        values=_format_cases(values),
+        options=_format_cases(options),
     )
 
 
-def _cases(offers):
+def _format_cases(offers):
     return "\n".join(
         f'            {"|".join(patterns)}) words="{words}"; files="{files}" ;;'
         for (words, files), patterns in offers.items()
     )
 
 
-def _offered(action):
+def _list_completions(action):
     """Returns the completions of an argument: (words, options of the shell's `compgen`)."""
     if action is None:
         return "", ""
     kind = getattr(action.type, "completes", None)
     words = [str(choice) for choice in action.choices or ()]
     if kind == "model":
-        from keras_bert_impl.published import MODELS
+        from keras_bert_impl.checkpoints.published import MODELS
 
         words = list(MODELS)
     if kind == "recipe":

@@ -8,6 +8,8 @@ import sys
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
+from keras_bert_impl.checkpoints.config import EncoderConfig
+from keras_bert_impl.checkpoints.published import MODELS
 from keras_bert_impl.cli.common import (
     MODEL,
     OUTPUT_DIRECTORY,
@@ -31,9 +33,7 @@ from keras_bert_impl.cli.remembered import (
     read_scored,
     with_data,
 )
-from keras_bert_impl.config import EncoderConfig
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.published import MODELS
+from keras_bert_impl.utils.errors import InputError
 
 _COLUMNS = ("name", "parameters", "layers", "hidden", "tokenizer", "lowercase")
 _WIDE = (
@@ -57,7 +57,7 @@ class Models(Command):
         parser.add_argument("--json", action="store_true", help="print all columns as JSON")
 
     def run(self, arguments: Namespace) -> None:
-        rows = [row for row in _rows() if _matches(row, arguments.filter)]
+        rows = [row for row in _describe_models() if _has_words(row, arguments.filter)]
         if not rows:
             words = " ".join(arguments.filter)
             near = difflib.get_close_matches("-".join(arguments.filter), MODELS, n=3, cutoff=0.4)
@@ -72,7 +72,7 @@ class Models(Command):
         print_table(rows, {key: key for key in (_WIDE if arguments.wide else _COLUMNS)})
 
 
-def _rows():
+def _describe_models():
     for name, model in MODELS.items():
         config = EncoderConfig.named(name)
         yield {
@@ -91,7 +91,7 @@ def _rows():
         }
 
 
-def _matches(row, words):
+def _has_words(row, words):
     """Returns whether every search word is the beginning of a word in the row."""
     text = " ".join(row[key] for key in ("name", "architecture", "hub", "tokenizer")).lower()
     text += " uncased" if row["lowercase"] else " cased"
@@ -147,10 +147,10 @@ class TokenizerReport(Command):
         for name, report in reports.items():
             for key, title in (("most_split", "splits most"), ("most_unknown", "lacks")):
                 if report[key]:
-                    print_line(f"{name} {title}: {', '.join(map(_word, report[key]))}")
+                    print_line(f"{name} {title}: {', '.join(map(_format_word, report[key]))}")
 
 
-def _word(entry):
+def _format_word(entry):
     return f"{entry['word']} ({' '.join(entry['tokens'])}, {entry['count']:,}×)"
 
 
@@ -200,7 +200,7 @@ class Convert(Command):
         )
 
     def run(self, arguments: Namespace) -> None:
-        from keras_bert_impl.conversion.formats import convert
+        from keras_bert_impl.models.conversion.formats import convert
 
         shapes = convert(
             arguments.source,
@@ -231,8 +231,8 @@ class Merge(Command):
         add_base(parser)
 
     def run(self, arguments: Namespace) -> None:
-        from keras_bert_impl.hub import local_directory
-        from keras_bert_impl.interop.opening import base_of, is_tuned
+        from keras_bert_impl.checkpoints.hub import local_directory
+        from keras_bert_impl.checkpoints.interop.opening import base_of, is_tuned
         from keras_bert_impl.runs.run import load_tuned
 
         tuned = local_directory(arguments.model)
@@ -265,7 +265,7 @@ class Student(Command):
         parser.add_argument(
             "--layers",
             required=True,
-            type=_layers,
+            type=_parse_layers,
             metavar="N|A,B",
             help="number of layers, evenly spaced from the first to the last; or 0-based layer "
             "indices, such as 0,2,4",
@@ -279,13 +279,13 @@ class Student(Command):
         )
 
     def run(self, arguments: Namespace) -> None:
-        from keras_bert_impl.conversion.formats import student_of
+        from keras_bert_impl.models.conversion.formats import student_of
 
         layers = student_of(arguments.teacher, arguments.out, arguments.layers)
         say(f"wrote layers {', '.join(map(str, layers))} to {arguments.out}")
 
 
-def _layers(text):
+def _parse_layers(text):
     numbers = text.split(",")
     if not all(number.isdecimal() for number in numbers):
         raise argparse.ArgumentTypeError(f"{text!r} is neither a number nor a list such as 0,2,4")
@@ -320,7 +320,7 @@ class Calibrate(Command):
         group.add_argument("--json", action="store_true", help="print the result as JSON")
 
     def check(self, arguments: Namespace) -> None:
-        from keras_bert_impl.tasks.scores.calibration import rule_of
+        from keras_bert_impl.data.scores.calibration import rule_of
 
         check_examples(arguments)
         if arguments.threshold:
@@ -332,29 +332,29 @@ class Calibrate(Command):
         check_scored_table(arguments)
 
     def run(self, arguments: Namespace) -> None:
+        from keras_bert_impl.data.scores.calibration import Goal
         from keras_bert_impl.runs.calibrating import calibrate
         from keras_bert_impl.runs.run import load_tuned
-        from keras_bert_impl.tasks.scores.calibration import Goal
 
         directory = arguments.model
         model = load_tuned(directory, arguments.dtype, arguments.base)
-        examples = of_run = _examples_of_run(model, arguments)
+        examples = of_run = _read_run_examples(model, arguments)
         if has_data(arguments):
             examples = read_scored(model, completed(arguments, directory)[0], "dev")
         if examples is None:
             raise InputError("pass the examples to calibrate on with --dev FILE.")
         goal = Goal(arguments.threshold, arguments.class_name)
-        found = calibrate(model, examples, directory, goal, arguments.base, of_run)
+        calibration = calibrate(model, examples, directory, goal, arguments.base, of_run)
         if of_run is not None:
             say(f"scored again; `keras-bert report {directory}` updates the page")
         if arguments.json:
-            print_json(found.as_dict())
+            print_json(calibration.as_dict())
         else:
-            print_line("\n".join(found.lines()))
+            print_line("\n".join(calibration.lines()))
         say(f"saved in {directory}; chosen and scored on the same examples, {examples.source}")
 
 
-def _examples_of_run(model, arguments):
+def _read_run_examples(model, arguments):
     """Returns the validation set of the run, or None if the scores of the run are not updated."""
     run = arguments.model
     options = read_options(run)

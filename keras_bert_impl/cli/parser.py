@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from keras_bert_impl.first_guesses import nearest
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.first_guesses import nearest
 
 _WIDTH = 100  # maximum width of help
 _WORDS = "words_without_option"  # destination of words without an option, if the command has no such argument
@@ -61,7 +61,7 @@ class CommandParser(argparse.ArgumentParser):
     required: Sequence[argparse.Action] = ()  # options that the command requires
 
     def format_help(self) -> str:
-        formatter = self._begun_with_usage()
+        formatter = self._start_with_usage()
         formatter.add_text(self.description)
         for group in self._action_groups:
             if self.shows_all or not isinstance(group.title, Rare):
@@ -73,20 +73,20 @@ class CommandParser(argparse.ArgumentParser):
         return formatter.format_help()
 
     def format_usage(self) -> str:
-        return self._begun_with_usage().format_help()
+        return self._start_with_usage().format_help()
 
-    def _begun_with_usage(self):
+    def _start_with_usage(self):
         formatter = HelpFormatter(f"{self.prog} [options]")
-        shown = [a for a in self._actions if a in self.required or not a.option_strings]
-        shown = list(map(copy.copy, shown))
-        for action in shown:
+        actions = [a for a in self._actions if a in self.required or not a.option_strings]
+        actions = list(map(copy.copy, actions))
+        for action in actions:
             action.required = True  # Brackets would mean that the option may be left out.
-        formatter.add_usage(self.usage, shown, [])
+        formatter.add_usage(self.usage, actions, [])
         return formatter
 
     def add_common(self) -> None:
         group = self.add_argument_group()
-        hides = any(isinstance(one.title, Rare) for one in self._action_groups)
+        hides = any(isinstance(section.title, Rare) for section in self._action_groups)
         text = "show every argument and setting" if hides else argparse.SUPPRESS
         group.add_argument("--help-all", action=_HelpAll, help=text)
         group.add_argument("-h", "--help", action="help", help=argparse.SUPPRESS)
@@ -111,7 +111,7 @@ class CommandParser(argparse.ArgumentParser):
         self.required = [a for a in self._actions if a.required and a.nargs != "*"]
         for action in self.required:
             action.required = False  # `complete` names all that are missing.
-        self._taking = list(map(self._action, names))
+        self._taking = list(map(self._find_action, names))
         if not any(a.nargs in ("+", "*") for a in self._actions if not a.option_strings):
             self.add_argument(_WORDS, nargs="*", help=argparse.SUPPRESS).required = False
 
@@ -124,11 +124,11 @@ class CommandParser(argparse.ArgumentParser):
         """
         line = [word for word in typed if word != "--debug"]
         unplaced = []
-        for word in self._words(arguments):
+        for word in self._remove_words(arguments):
             self._check_no_setting(word)
             free = [action for action in self._taking if not self._has_value(arguments, action)]
-            others = [action for action in free if not action.option_strings]
-            action = next((a for a in free if _can_be(a, word)), next(iter(others), None))
+            positionals = [action for action in free if not action.option_strings]
+            action = next((a for a in free if _can_be(a, word)), next(iter(positionals), None))
             if action is None:
                 unplaced.append(word)
             else:
@@ -136,31 +136,31 @@ class CommandParser(argparse.ArgumentParser):
             if action is None or action.option_strings:
                 line = [typed_word for typed_word in line if typed_word is not word]
                 line += [] if action is None else [action.option_strings[0], word]
-        missing = self._missing(arguments)
+        missing = self._find_missing(arguments)
         if unplaced or missing:
-            raise self._incomplete(line, missing, unplaced)
+            raise self._make_error(line, missing, unplaced)
 
-    def _missing(self, arguments):
-        needed = [*self.required, *(self._action(name) for name in self._needed(arguments))]
+    def _find_missing(self, arguments):
+        needed = [*self.required, *(self._find_action(name) for name in self._needed(arguments))]
         missing = [a for a in needed if not self._has_value(arguments, a, allow_more=False)]
         order = [*self._taking, *self._actions]
         return sorted(missing, key=lambda action: (action.dest == "out", order.index(action)))
 
-    def _incomplete(self, line, missing, unplaced):
+    def _make_error(self, line, missing, unplaced):
         """Returns the error with the whole command to write instead of `line`."""
-        shown = []
+        options = []
         for action in missing:
             word = next((word for word in unplaced if _can_be(action, word, is_output=True)), None)
-            shown.append(_shown(action, word))
-            unplaced = [other for other in unplaced if other is not word]
-        names = [(action.option_strings or [_shown(action)])[0] for action in missing]
-        what = f"{', '.join(names)} {'are' if len(names) > 1 else 'is'} missing"
+            options.append(_format_option(action, word))
+            unplaced = [candidate for candidate in unplaced if candidate is not word]
+        names = [(action.option_strings or [_format_option(action)])[0] for action in missing]
+        cause = f"{', '.join(names)} {'are' if len(names) > 1 else 'is'} missing"
         if unplaced:
-            what = f"{unplaced[0]!r} belongs to no option"
-        command = " ".join([f"{self.prog} {shlex.join(line)}".strip(), *shown])
-        return InputError(f"{what}; write {command} (`{self.prog} --help` explains the arguments)")
+            cause = f"{unplaced[0]!r} belongs to no option"
+        command = " ".join([f"{self.prog} {shlex.join(line)}".strip(), *options])
+        return InputError(f"{cause}; write {command} (`{self.prog} --help` explains the arguments)")
 
-    def _action(self, name):
+    def _find_action(self, name):
         return next(action for action in self._actions if action.dest == name)
 
     def _check_no_setting(self, word):
@@ -172,7 +172,7 @@ class CommandParser(argparse.ArgumentParser):
             self.error(f"write {option} {value}, not {word}")
         self.error(f"unrecognized arguments: {option}")
 
-    def _words(self, arguments):
+    def _remove_words(self, arguments):
         """Removes the words without an option from the arguments that take them."""
         words = []
         for action in self._taking:
@@ -303,7 +303,7 @@ def _assign(parser, arguments, action, word):
         setattr(arguments, action.dest, word)
 
 
-def _shown(action, word=None):
+def _format_option(action, word=None):
     """Returns an option with a value, or with the placeholder of its value."""
     if word is None and hasattr(action, "instead"):
         return action.instead

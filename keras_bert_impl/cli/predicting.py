@@ -21,10 +21,10 @@ from keras_bert_impl.cli.common import (
 from keras_bert_impl.cli.examples import read_examples_of, usual_column
 from keras_bert_impl.cli.parser import Command
 from keras_bert_impl.cli.remembered import OF_FORM, form_of_run, read_options, with_form
-from keras_bert_impl.io.errors import InputError, listed
-from keras_bert_impl.io.lines import STANDARD_INPUT, encoded_as, suffix_of
-from keras_bert_impl.io.progress import Progress
-from keras_bert_impl.tasks.data.source import ExampleSource
+from keras_bert_impl.data.tables.source import ExampleSource
+from keras_bert_impl.utils.errors import InputError, listed
+from keras_bert_impl.utils.io.lines import STANDARD_INPUT, encoded_as, suffix_of
+from keras_bert_impl.utils.progress import Progress
 
 
 def add_inputs(parser: ArgumentsContainer) -> None:
@@ -46,16 +46,16 @@ def read_inputs(
     Returns:
         (iterator of (text, row of the text as a dict), number of texts; None if unknown).
     """
+    from keras_bert_impl.data.tables.layout import Layout
+    from keras_bert_impl.data.tables.tables import FORMATS, text_lines
     from keras_bert_impl.runs.prediction_table import count_rows, read_rows
-    from keras_bert_impl.tasks.data.layout import Layout
-    from keras_bert_impl.tasks.data.tables import FORMATS, text_lines
     from keras_bert_impl.tasks.registry import task_of_model
 
     delimiter = arguments.delimiter
     inputs = task_of_model(model).read_inputs(path)
     is_table = path != STANDARD_INPUT and (delimiter or suffix_of(path) in FORMATS)
     if inputs is None and not arguments.text:
-        inputs = _words(path, arguments, model)
+        inputs = _read_words(path, arguments, model)
     if inputs is not None:
         for name in ("text", "pair"):
             if getattr(arguments, name):
@@ -68,7 +68,7 @@ def read_inputs(
     if arguments.text or is_table:
         if path == STANDARD_INPUT:
             raise InputError("standard input cannot be a table; save the table to a file.")
-        text, pair = _columns(path, arguments, model)
+        text, pair = _choose_columns(path, arguments, model)
         header = not arguments.no_header
         layout = Layout(text, pair, id=arguments.id, allow_empty=True, header=header)
         rows = read_rows(path, layout, delimiter)
@@ -76,12 +76,12 @@ def read_inputs(
     for name in ("pair", "id"):
         if getattr(arguments, name):
             raise InputError(f"--{name} requires a table, and --text, the column of the text.")
-    columns = (*model.text_columns, *_columns_of_run(arguments))
+    columns = (*model.text_columns, *_find_run_columns(arguments))
     lines = text_lines(path, columns)
     return ((text, {"text": text}) for _, text in lines), count_rows(path, None)
 
 
-def _words(path, arguments, model):
+def _read_words(path, arguments, model):
     """Reads the sentences of a file with labeled words, for a model that takes lists of words.
 
     Returns (words, row) tuples, or None for other files.
@@ -110,16 +110,16 @@ def labeled_inputs(path: str, options: dict[str, Any], model: Any) -> list | Non
 
 def read_training_set(options: dict[str, Any], model: Any) -> Any:
     """Reads training examples with the task's reader and the run's read options."""
-    given = {field.name: field.default for field in dataclasses.fields(ExampleSource)}
-    given |= {name: value for name, value in options.items() if value is not None}
-    given |= {"task": options.get("task"), "dev_split": None}
-    given["negative"] = None  # Predictions do not use the negative text.
-    del given["dev"], given["splits"]  # Only `train` is read.
-    return read_examples_of(model, Namespace(**given), "train")
+    values = {field.name: field.default for field in dataclasses.fields(ExampleSource)}
+    values |= {name: value for name, value in options.items() if value is not None}
+    values |= {"task": options.get("task"), "dev_split": None}
+    values["negative"] = None  # Predictions do not use the negative text.
+    del values["dev"], values["splits"]  # Only `train` is read.
+    return read_examples_of(model, Namespace(**values), "train")
 
 
-def _columns_of_run(arguments):
-    from keras_bert_impl.tasks.data.published import TASKS
+def _find_run_columns(arguments):
+    from keras_bert_impl.data.tables.published import TASKS
 
     options = read_options(arguments.model)
     if options.get("task") in TASKS:
@@ -127,18 +127,18 @@ def _columns_of_run(arguments):
     return options.get("text"), options.get("pair")
 
 
-def _as_written(arguments):
+def _choose_converter(arguments):
     """Returns a function that converts blocks of predictions to what `--out` contains.
 
     If the run is on a GLUE task, its test set becomes a file for the benchmark's server.
     """
-    from keras_bert_impl.tasks.data.published import TASKS
+    from keras_bert_impl.data.tables.published import TASKS
 
     task, columns = read_options(arguments.model).get("task"), (arguments.text, arguments.pair)
     is_table = suffix_of(arguments.out or "") == ".tsv" and arguments.input != STANDARD_INPUT
-    of_task = columns in ((None, None), _columns_of_run(arguments)) and not arguments.id
+    of_task = columns in ((None, None), _find_run_columns(arguments)) and not arguments.id
     if task in TASKS and is_table and of_task:
-        from keras_bert_impl.experiments.glue import as_submitted, is_glue_test
+        from keras_bert_impl.finetuning.glue import as_submitted, is_glue_test
 
         if is_glue_test(task, arguments.input):
             say(
@@ -149,14 +149,14 @@ def _as_written(arguments):
     return list
 
 
-def _columns(path, arguments, model):
+def _choose_columns(path, arguments, model):
     """Returns (column of the text, column of the second text or None)."""
-    from keras_bert_impl.tasks.data.tables import table_columns
+    from keras_bert_impl.data.tables.tables import table_columns
 
     if arguments.text:
         return arguments.text, arguments.pair
     columns = table_columns(path, arguments.delimiter, not arguments.no_header)
-    text, pair = _columns_of_run(arguments)
+    text, pair = _find_run_columns(arguments)
     of_run = text, arguments.pair or pair
     if of_run[0] in columns and of_run[1] in (None, *columns):
         return of_run
@@ -227,8 +227,8 @@ class Predict(Command):
             check_output(arguments.out)
 
     def check_files(self, arguments: Namespace) -> None:
-        from keras_bert_impl.tasks.data.layout import Layout
-        from keras_bert_impl.tasks.data.tables import check_columns
+        from keras_bert_impl.data.tables.layout import Layout
+        from keras_bert_impl.data.tables.tables import check_columns
 
         if arguments.text and arguments.input != STANDARD_INPUT:
             header = not arguments.no_header
@@ -244,11 +244,11 @@ class Predict(Command):
         arguments = with_form(arguments, source)
         model = load_tuned(arguments.model, arguments.dtype, arguments.base)
         task = task_of_model(model)
-        as_written, count = _as_written(arguments), 0
+        as_written, count = _choose_converter(arguments), 0
         with contextlib.ExitStack() as stack:
             stack.enter_context(encoded_as(arguments.encoding))
             rows, total = read_inputs(source, arguments, model)
-            rows = _passed_on(rows, arguments)
+            rows = _select_cells(rows, arguments)
             progress = None
             # A progress bar would mix with the predictions.
             if out or not sys.stdout.isatty():
@@ -257,7 +257,7 @@ class Predict(Command):
                 write = stack.enter_context(table_writer(out, source, arguments.delimiter))
             else:
                 write = functools.partial(_print, as_objects=arguments.json)
-            for block in _answered(rows, model, task):
+            for block in _predict_blocks(rows, model, task):
                 write(as_written(block))
                 count += len(block)
                 if progress is not None:
@@ -280,23 +280,23 @@ def _print(block, as_objects):
     sys.stdout.flush()
 
 
-def _answered(rows, model, task):
+def _predict_blocks(rows, model, task):
     """Yields a list of (input row, prediction, cells to print) for each block of texts."""
-    from keras_bert_impl.tasks.inputs.blocks import blocks
+    from keras_bert_impl.data.batches.blocks import blocks
 
     waiting = collections.deque()
 
-    def texts():
+    def yield_texts():
         for text, row in rows:
             waiting.append(row)
             yield text
 
-    for block in filter(None, blocks(texts())):
+    for block in filter(None, blocks(yield_texts())):
         yield [(waiting.popleft(), *predicted) for predicted in task.predictions(model, block)]
 
 
-def _passed_on(rows, arguments):
-    from keras_bert_impl.tasks.data.table_rows import value_of
+def _select_cells(rows, arguments):
+    from keras_bert_impl.data.tables.table_rows import value_of
 
     for text, row in rows:
         if arguments.id:

@@ -24,12 +24,12 @@ from keras_bert_impl.cli.examples import (
     take_columns,
 )
 from keras_bert_impl.cli.parser import Command
-from keras_bert_impl.io.errors import InputError, listed
-from keras_bert_impl.io.files import replace_directory
-from keras_bert_impl.io.lines import is_utf8, suffix_of
-from keras_bert_impl.io.progress import Progress
-from keras_bert_impl.tasks.data.table_rows import ARROW, PARQUET
+from keras_bert_impl.data.tables.table_rows import ARROW, PARQUET
 from keras_bert_impl.tasks.names import max_length_of, readers
+from keras_bert_impl.utils.errors import InputError, listed
+from keras_bert_impl.utils.io.files import replace_directory
+from keras_bert_impl.utils.io.lines import is_utf8, suffix_of
+from keras_bert_impl.utils.progress import Progress
 
 _SIZE, _ADDED = 30522, 1000  # tokens
 
@@ -79,8 +79,8 @@ class Vocab(Command):
         )
 
     def check(self, arguments: Namespace) -> None:
-        others, way = (("size", "cased"), "with") if arguments.extend else (("add",), "without")
-        for name in others:
+        names, way = (("size", "cased"), "with") if arguments.extend else (("add",), "without")
+        for name in names:
             if getattr(arguments, name):
                 raise InputError(f"--{name} is not supported {way} --extend.")
 
@@ -100,7 +100,7 @@ class Vocab(Command):
         # An invalid directory raises before the slow work.
         with replace_directory(arguments.out) as temporary:
             vocabulary = learn_wordpiece_vocabulary(
-                count_accents(_texts(documents), characters),
+                count_accents(_read_texts(documents), characters),
                 vocabulary_size=arguments.size or _SIZE,
                 lowercase=not arguments.cased,
                 min_frequency=arguments.min_frequency or 2,
@@ -113,12 +113,12 @@ class Vocab(Command):
 
 
 def _extend(arguments, documents):
-    from keras_bert_impl.conversion.vocabulary_augmentation import augment_vocabulary
+    from keras_bert_impl.models.conversion.vocabulary_augmentation import augment_vocabulary
 
     tokens, tokens_per_word = augment_vocabulary(
         arguments.extend,
         arguments.out,
-        _texts(documents),
+        _read_texts(documents),
         arguments.add or _ADDED,
         arguments.min_frequency or 5,
     )
@@ -127,7 +127,7 @@ def _extend(arguments, documents):
     say("tokens per word of this text: {:.3f} before, {:.3f} after".format(*tokens_per_word))
 
 
-def _texts(documents):
+def _read_texts(documents):
     with Progress("reading", unit="documents") as progress:
         for count, document in enumerate(documents, start=1):
             yield from document.paragraphs
@@ -241,7 +241,7 @@ class Prepare(Command):
                 print_line(
                     f"{name}: {split['documents']:,} documents, {split['examples']:,} examples in "
                     f"{split['rows']:,} rows, {split['tokens']:,} tokens, {split['fill']:.1%} full"
-                    + _share_of_true_pairs(split, manifest["settings"]["objective"])
+                    + _format_true_pairs(split, manifest["settings"]["objective"])
                 )
 
 
@@ -270,7 +270,7 @@ def _add_processes(parser):
     )
 
 
-def _share_of_true_pairs(split, objective):
+def _format_true_pairs(split, objective):
     if objective in ("mlm", "tlm"):
         return ""
     share = 1 - split["pairs_labelled_1"] / split["examples"]
@@ -306,43 +306,43 @@ class Check(Command):
         names = [name for name in ("data", "tfds") if getattr(arguments, name)]
         names += [] if arguments.task in readers() else ["task"]
         if names:
-            given = ", ".join(f"--{name} {getattr(arguments, name)}" for name in names)
-            raise InputError(f"`keras-bert check` reads only files: leave out {given}.")
+            options = ", ".join(f"--{name} {getattr(arguments, name)}" for name in names)
+            raise InputError(f"`keras-bert check` reads only files: leave out {options}.")
         if arguments.max_length and not arguments.model:
             raise InputError("--max-length requires --model, the model with the tokenizer.")
         check_examples(arguments)
 
     def run(self, arguments: Namespace) -> None:
-        from keras_bert_impl.tasks.data import checks
+        from keras_bert_impl.data.tables import checks
 
         files = arguments.file
-        given = vars(arguments) | {"train": files, "skip_bad_rows": True}
+        values = vars(arguments) | {"train": files, "skip_bad_rows": True}
         text_files = [file for file in files if suffix_of(file) not in (*PARQUET, *ARROW)]
-        others = [file for file in text_files if not is_utf8(file)]
-        if others and not given["encoding"]:
-            given["encoding"] = "cp1252"
-            say(f"{listed(others)}: the file is not UTF-8 and was read with --encoding cp1252.")
-        source = Namespace(**given)
+        non_utf8 = [file for file in text_files if not is_utf8(file)]
+        if non_utf8 and not values["encoding"]:
+            values["encoding"] = "cp1252"
+            say(f"{listed(non_utf8)}: the file is not UTF-8 and was read with --encoding cp1252.")
+        source = Namespace(**values)
         take_columns(source)
         train = read_split(source, "train")
         dev = read_split(source, "dev") if arguments.dev else None
-        form = {"encoding": given["encoding"] or "utf-8"} if text_files else {}
+        form = {"encoding": values["encoding"] or "utf-8"} if text_files else {}
         if reads_tables(arguments.task):
             form |= form_of_tables(source, "train")
-        found = checks.check_examples(train, dev, form, _tokens(arguments, train))
+        report = checks.check_examples(train, dev, form, _measure_tokens(arguments, train))
         if arguments.json:
-            print_json(found)
+            print_json(report)
         else:
-            print_line("\n".join(checks.lines_of(found)))
+            print_line("\n".join(checks.lines_of(report)))
 
 
-def _tokens(arguments, examples):
+def _measure_tokens(arguments, examples):
     """Returns `token_numbers` of the examples, or None without a tokenizer."""
     if not arguments.model:
         return None
-    from keras_bert_impl.hub import local_directory
-    from keras_bert_impl.tasks.data.checks import token_numbers
-    from keras_bert_impl.tasks.data.token_lengths import count_tokens
+    from keras_bert_impl.checkpoints.hub import local_directory
+    from keras_bert_impl.data.tables.checks import token_numbers
+    from keras_bert_impl.data.tables.token_lengths import count_tokens
 
     of_run = Path(arguments.model) / "model"
     directory = of_run if of_run.is_dir() else local_directory(arguments.model)

@@ -25,11 +25,11 @@ from keras_bert_impl.cli.common import (
 )
 from keras_bert_impl.cli.parser import Command, suggestion
 from keras_bert_impl.cli.settings import add_settings, resolve_settings
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.progress import Progress
-from keras_bert_impl.io.reading import read_json
 from keras_bert_impl.pretraining.recipes import recipe_text, recipes
 from keras_bert_impl.pretraining.settings import AdaptationSettings, PretrainSettings
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.io.reading import read_json
+from keras_bert_impl.utils.progress import Progress
 
 _PRETRAIN_MAIN = (
     "model", "total_steps", "batch_size", "learning_rate", "warmup_steps", "schedule", "objectives",
@@ -91,7 +91,7 @@ class Clean(Command):
             print_json(counts)
             return
         say_skipped(counts["unreadable"])
-        rows = [{"step": name} | counted for name, counted in counts["steps"].items()]
+        rows = [{"step": name} | step_counts for name, step_counts in counts["steps"].items()]
         print_table(
             rows,
             {
@@ -164,20 +164,20 @@ class Recipes(Command):
         parser.add_argument("--json", action="store_true", help="print all settings as JSON")
 
     def run(self, arguments: Namespace) -> None:
-        known = recipes()
-        if arguments.name not in (None, *known):
-            hint = suggestion(arguments.name, known) or f"choose from {', '.join(known)}."
+        catalog = recipes()
+        if arguments.name not in (None, *catalog):
+            hint = suggestion(arguments.name, catalog) or f"choose from {', '.join(catalog)}."
             raise InputError(f"there is no recipe {arguments.name!r}; {hint}")
         if arguments.json:
-            print_json(known if arguments.name is None else known[arguments.name])
+            print_json(catalog if arguments.name is None else catalog[arguments.name])
         elif arguments.name is not None:
             print(recipe_text(arguments.name), end="")
         else:
-            rows = [_row(name, recipe) for name, recipe in known.items()]
+            rows = [_describe_recipe(name, recipe) for name, recipe in catalog.items()]
             print_table(rows, {key: key for key in rows[0]})
 
 
-def _row(name, recipe):
+def _describe_recipe(name, recipe):
     lengths = recipe["records_length"], recipe.get("long_records_length")
     return {
         "name": name,

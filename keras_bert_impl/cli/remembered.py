@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from keras_bert_impl.cli.examples import check_tables, read_examples_of
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.lines import suffix_of
-from keras_bert_impl.io.reading import file_within
-from keras_bert_impl.io.run_files import read_run_file
-from keras_bert_impl.io.settings import settings_hints
-from keras_bert_impl.tasks.data.source import ExampleSource, applicable
-from keras_bert_impl.tasks.data.splits import hold_out
+from keras_bert_impl.data.tables.source import ExampleSource, applicable
+from keras_bert_impl.data.tables.splits import hold_out
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.io.lines import suffix_of
+from keras_bert_impl.utils.io.reading import file_within
+from keras_bert_impl.utils.io.run_files import read_run_file
+from keras_bert_impl.utils.settings import settings_hints
 
 _PLACES = ("train", "dev", "data", "tfds")
 # Options, such as columns, that also apply to other files.
@@ -25,18 +25,18 @@ OF_FORM = ("delimiter", "encoding", "no_header", "sentence")  # options of a sin
 
 def options_of(arguments: argparse.Namespace, seed: int) -> dict[str, Any]:
     """Returns the options with which the examples are read. A run saves them in `data.json`."""
-    given = vars(arguments) | {"seed": seed}
-    names = [field.name for field in dataclasses.fields(ExampleSource) if field.name in given]
-    options = {name: given[name] for name in [*names, "task", "dev_split", "seed"]}
+    values = vars(arguments) | {"seed": seed}
+    names = [field.name for field in dataclasses.fields(ExampleSource) if field.name in values]
+    options = {name: values[name] for name in [*names, "task", "dev_split", "seed"]}
     for name in _PLACES:
         if isinstance(options[name], list):
-            options[name] = list(map(_absolute, options[name]))
+            options[name] = list(map(_make_absolute, options[name]))
         elif options[name]:
-            options[name] = _absolute(options[name])
+            options[name] = _make_absolute(options[name])
     return options
 
 
-def _absolute(name):
+def _make_absolute(name):
     return str(Path(name).absolute()) if Path(name).exists() else name
 
 
@@ -50,10 +50,10 @@ def run_of(model: str | Path) -> str | Path | None:
 
 def read_options(run: str | Path) -> dict[str, Any]:
     path = file_within(run, "data.json")
-    return read_run_file(path, _options) if path.is_file() else {}
+    return read_run_file(path, _parse_options) if path.is_file() else {}
 
 
-def _options(data):
+def _parse_options(data):
     """Returns the options in `data.json`; raises `InputError` if one has the wrong type."""
     options = data.mapping("read_with")
     for name, annotation in settings_hints(ExampleSource).items():
@@ -76,7 +76,7 @@ def with_columns(arguments: argparse.Namespace, options: dict[str, Any]) -> argp
     if options.get("task") == "tagging":
         names.append("labels")  # a file may contain only class indices
     columns = {name: options[name] for name in names if name in options}
-    return _completed(arguments, columns | (form or {}))
+    return _fill_options(arguments, columns | (form or {}))
 
 
 def with_columns_of_run(arguments: argparse.Namespace) -> argparse.Namespace:
@@ -84,17 +84,17 @@ def with_columns_of_run(arguments: argparse.Namespace) -> argparse.Namespace:
 
     If the user passed columns, a task or a data set, the arguments are not changed.
     """
-    given = vars(arguments)
+    values = vars(arguments)
     run = run_of(arguments.model) if arguments.model and arguments.train else None
-    if run is None or any(given[name] for name in ("task", "data", "tfds", *_COLUMNS)):
+    if run is None or any(values[name] for name in ("task", "data", "tfds", *_COLUMNS)):
         return arguments
     options = read_options(run)
     if options.get("data") or options.get("tfds"):
         return arguments
     files = {"dev": files_of(arguments.train)[0]}
-    found = with_columns(argparse.Namespace(**given | files), options)
+    new_arguments = with_columns(argparse.Namespace(**values | files), options)
     task = {"task": options.get("task")}
-    return argparse.Namespace(**vars(found) | task | {"dev": arguments.dev})
+    return argparse.Namespace(**vars(new_arguments) | task | {"dev": arguments.dev})
 
 
 def form_of_run(options: dict[str, Any], path: str | Path) -> dict[str, Any] | None:
@@ -112,18 +112,18 @@ def form_of_run(options: dict[str, Any], path: str | Path) -> dict[str, Any] | N
 def with_form(arguments: argparse.Namespace, path: str | Path) -> argparse.Namespace:
     """Adds the file format options of the run to the arguments; see `form_of_run`."""
     form = form_of_run(read_options(arguments.model), path) or {}
-    return _completed(arguments, {name: form[name] for name in form if name in vars(arguments)})
+    return _fill_options(arguments, {name: form[name] for name in form if name in vars(arguments)})
 
 
 def with_data(
     arguments: argparse.Namespace, options: dict[str, Any], run: str | Path
 ) -> argparse.Namespace:
     """Adds the files on which a run was scored and their read options to the arguments."""
-    found = {"language": ExampleSource.language} | options
-    train = found.pop("train", None)
-    if found.get("dev_split"):
-        found["dev"] = train
-    for path in [*files_of(found.get("dev")), *files_of(found.get("data"))]:
+    run_options = {"language": ExampleSource.language} | options
+    train = run_options.pop("train", None)
+    if run_options.get("dev_split"):
+        run_options["dev"] = train
+    for path in [*files_of(run_options.get("dev")), *files_of(run_options.get("data"))]:
         if Path(path).is_absolute() and not Path(path).exists():
             raise InputError(
                 f"{path}, on which {run} was scored, does not exist. Pass the data to score on "
@@ -131,14 +131,14 @@ def with_data(
             )
     if arguments.language == ExampleSource.language:
         arguments = argparse.Namespace(**vars(arguments) | {"language": None})
-    return _completed(arguments, found)
+    return _fill_options(arguments, run_options)
 
 
-def _completed(arguments, options):
-    given = {
+def _fill_options(arguments, options):
+    passed_values = {
         name: value for name, value in vars(arguments).items() if value not in (None, "", False)
     }
-    return argparse.Namespace(**vars(arguments) | options | given)
+    return argparse.Namespace(**vars(arguments) | options | passed_values)
 
 
 def completed(arguments: argparse.Namespace, run: str | Path) -> tuple[argparse.Namespace, bool]:

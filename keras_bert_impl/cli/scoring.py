@@ -44,9 +44,9 @@ from keras_bert_impl.cli.remembered import (
     read_scored,
     with_form,
 )
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.lines import encoded_as
-from keras_bert_impl.io.progress import Progress
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.io.lines import encoded_as
+from keras_bert_impl.utils.progress import Progress
 
 
 class Evaluate(Command):
@@ -109,8 +109,8 @@ class Evaluate(Command):
             check_unchanged(arguments.model, examples)
             say(f"scores on {examples.source}, as in the run")
         examples = with_metric_of(arguments.model, examples)
-        more = {} if arguments.test else read_more(arguments)
-        scores = evaluate(model, examples, arguments.out, more)
+        extra_examples = {} if arguments.test else read_more(arguments)
+        scores = evaluate(model, examples, arguments.out, extra_examples)
         change = None
         if arguments.against:
             old = _load(arguments.against, arguments)
@@ -185,18 +185,18 @@ class Report(Command):
         from keras_bert_impl.reports.glue_page import is_benchmark, write_glue_page
         from keras_bert_impl.reports.run_files import runs_of
 
-        run, *others = arguments.run
+        run, *other_runs = arguments.run
         if any(map(is_benchmark, arguments.run)):
             for name in ("dev", "data", "tfds", "dtype", "base", "pictures"):
                 if getattr(arguments, name):
                     raise InputError(
                         f"--{name} is not supported for GLUE reports. Leave out --{name}."
                     )
-            out = arguments.out or ("comparison.html" if others else Path(run) / "report.html")
+            out = arguments.out or ("comparison.html" if other_runs else Path(run) / "report.html")
             print_line(f"wrote {write_glue_page(arguments.run, out)}")
             return
         is_set = len(runs_of(run)) > 1
-        if others or is_set:
+        if other_runs or is_set:
             for name in ("dtype", "base"):
                 if getattr(arguments, name):
                     raise InputError(
@@ -204,16 +204,16 @@ class Report(Command):
                     )
             examples = None
             if has_data(arguments):
-                examples = _examples_of_run(runs_of(run)[0], arguments)
-            out = arguments.out or Path("" if others else run) / "comparison.html"
+                examples = _read_run_examples(runs_of(run)[0], arguments)
+            out = arguments.out or Path("" if other_runs else run) / "comparison.html"
             path = write_comparison(arguments.run, out, examples, arguments.pictures)
         else:
-            known = _model_and_examples(run, arguments)
-            path = write_report(run, *known, arguments.out, arguments.pictures)
+            model_and_examples = _load_model_and_examples(run, arguments)
+            path = write_report(run, *model_and_examples, arguments.out, arguments.pictures)
         print_line(f"wrote {path}")
 
 
-def _examples_of_run(run, arguments):
+def _read_run_examples(run, arguments):
     """Reads the examples in the arguments with the columns and the task of a run."""
     from keras_bert_impl.tasks.registry import model_class_of
 
@@ -223,7 +223,7 @@ def _examples_of_run(run, arguments):
     return read_examples(arguments, "dev")
 
 
-def _model_and_examples(run, arguments):
+def _load_model_and_examples(run, arguments):
     """Returns the model and the examples for a report, or (None, None) without examples."""
     from keras_bert_impl.runs.run import load_tuned
 
@@ -298,50 +298,50 @@ class Drift(Command):
         from keras_bert_impl.runs.feedback import by_week
         from keras_bert_impl.runs.run import load_tuned
 
-        weeks = [_week(one) for one in by_week(arguments.served)]
+        weeks = [_describe_week(week) for week in by_week(arguments.served)]
         model = load_tuned(arguments.model, arguments.dtype, arguments.base)
         reference, served = (
-            sample_of(model, _inputs(path, arguments, model))
+            sample_of(model, _iterate_inputs(path, arguments, model))
             for path in (arguments.reference, arguments.served)
         )
         compared = compare_samples(reference, served)
         if arguments.json:
-            found = {
-                name: {"psi": one.psi, "p_value": one.p_value, "verdict": one.verdict}
-                for name, one in compared.items()
+            summary = {
+                name: {"psi": shift.psi, "p_value": shift.p_value, "verdict": shift.verdict}
+                for name, shift in compared.items()
             }
-            print_json(found | ({"weeks": weeks} if weeks else {}))
+            print_json(summary | ({"weeks": weeks} if weeks else {}))
         else:
             print_table(
-                _rows(compared, reference, served),
+                _build_rows(compared, reference, served),
                 {"name": "", "reference": "reference", "served": "served"}
                 | {"psi": "PSI", "p": "p", "verdict": ""},
             )
             if weeks:
                 print_line()
-                print_table([_formatted(one) for one in weeks], _WEEKS)
-        shifted = [name for name, one in compared.items() if one.verdict != "same"]
+                print_table([_format_row(week) for week in weeks], _WEEKS)
+        shifted = [name for name, shift in compared.items() if shift.verdict != "same"]
         if shifted and arguments.check:
             raise InputError(f"{', '.join(shifted)} of {arguments.served}: shifted.")
 
 
-def _week(one):
-    value, low, high = one.accuracy
+def _describe_week(week):
+    value, low, high = week.accuracy
     return {
-        "week": one.monday.isoformat(),
-        "version": one.version,
-        "labels": one.rows,
+        "week": week.monday.isoformat(),
+        "version": week.version,
+        "labels": week.rows,
         "accuracy": value,
         "low": low,
         "high": high,
     }
 
 
-def _formatted(row):
+def _format_row(row):
     return {k: f"{value:.4f}" if isinstance(value, float) else value for k, value in row.items()}
 
 
-def _inputs(path, arguments, model):
+def _iterate_inputs(path, arguments, model):
     """Yields the inputs in a file, or in the run's training set if `path` is None."""
     options = read_options(arguments.model)
     if path is None:
@@ -359,31 +359,31 @@ def _inputs(path, arguments, model):
                 progress.update(count)
 
 
-def _rows(compared, reference, served):
+def _build_rows(compared, reference, served):
     rows = []
-    for name, one in compared.items():
-        p = f"{one.p_value:.3f}" if one.p_value >= 0.001 else "<0.001"
-        row = {"psi": f"{one.psi:.3f}", "p": p, "verdict": one.verdict}
+    for name, shift in compared.items():
+        p = f"{shift.p_value:.3f}" if shift.p_value >= 0.001 else "<0.001"
+        row = {"psi": f"{shift.psi:.3f}", "p": p, "verdict": shift.verdict}
         if name in reference.numbers:
             samples = (reference.numbers[name], served.numbers[name])
-            rows.append({"name": name} | _both(samples, _quantiles) | row)
+            rows.append({"name": name} | _apply_to_both(samples, _format_quantiles) | row)
             continue
         samples = (reference.classes[name], served.classes[name])
-        rows.append({"name": name} | _both(samples, lambda names: f"{len(names):,}") | row)
+        rows.append({"name": name} | _apply_to_both(samples, lambda names: f"{len(names):,}") | row)
         for each in sorted(set(samples[0]) | set(samples[1]))[:_MOST_CLASSES]:
-            shares = _both(samples, functools.partial(_share, each))
+            shares = _apply_to_both(samples, functools.partial(_format_share, each))
             rows.append({"name": f"  {each}"} | shares | dict.fromkeys(row, ""))
     return rows
 
 
-def _share(name, names):
+def _format_share(name, names):
     return f"{names.count(name) / len(names):.1%}"
 
 
-def _both(samples, function):
+def _apply_to_both(samples, function):
     return dict(zip(("reference", "served"), map(function, samples)))
 
 
-def _quantiles(values):
+def _format_quantiles(values):
     median, high = np.quantile(values, [0.5, 0.99], method="higher")
     return f"{median:.4g} (99%: {high:.4g})"

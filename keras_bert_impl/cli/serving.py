@@ -20,8 +20,8 @@ from keras_bert_impl.cli.common import (
     say,
 )
 from keras_bert_impl.cli.parser import Command, Rare
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.version import install_command, wheel_command
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.version import install_command, wheel_command
 
 _PACKAGES = ("uvicorn", "starlette", "prometheus_client")
 
@@ -51,10 +51,10 @@ class Serve(Command):
             metavar="ADDRESS",
             help="address to listen on; 0.0.0.0 for all addresses",
         )
-        add("--port", type=_port, default=8501, metavar="N", help="port; 0 for any free port")
+        add("--port", type=_parse_port, default=8501, metavar="N", help="port; 0 for any free port")
         add(
             "--allowed-hosts",
-            type=_host_name,
+            type=_check_host_name,
             action="append",
             default=[],
             metavar="NAME",
@@ -63,7 +63,7 @@ class Serve(Command):
         )
         add(
             "--grpc-port",
-            type=_port,
+            type=_parse_port,
             metavar="N",
             help="port of the gRPC API; 0 for any free port; default: no gRPC",
         )
@@ -89,7 +89,7 @@ class Serve(Command):
         _limit(group, "--max-batch", 32, "maximum rows per batch; small requests are merged")
         group.add_argument(
             "--batch-timeout",
-            type=_milliseconds,
+            type=_parse_milliseconds,
             default=2.0,
             metavar="MS",
             help="milliseconds that a request waits for other requests",
@@ -141,14 +141,14 @@ class Serve(Command):
         parser = ArgumentParser()
         self.add_arguments(parser)
         defaults = vars(parser.parse_args([arguments.folder, "--write-docker", "."]))
-        given = [
+        options = [
             f"--{key.replace('_', '-')}"
             for key, default in defaults.items()
             if key not in ("folder", "name", "write_docker") and vars(arguments)[key] != default
         ]
-        if given:
+        if options:
             raise InputError(
-                f"--write-docker does not write {', '.join(given)} to the files. Add the options to "
+                f"--write-docker does not write {', '.join(options)} to the files. Add the options to "
                 "`command` in compose.yaml or `args` in kubernetes.yaml instead."
             )
 
@@ -168,19 +168,19 @@ def _limit(group, name, default, text):
     group.add_argument(name, type=positive_int, default=default, metavar="N", help=text)
 
 
-def _port(text):
+def _parse_port(text):
     if not text.isdecimal() or int(text) > 65535:
         raise ArgumentTypeError(f"{text!r} is not a port, 0 to 65535")
     return int(text)
 
 
-def _host_name(text):
+def _check_host_name(text):
     if not re.fullmatch(r"[\w.-]+|\[[0-9A-Fa-f:.]+\]", text):
         raise ArgumentTypeError(f"{text!r} is not a host name without a port")
     return text
 
 
-def _milliseconds(text):
+def _parse_milliseconds(text):
     try:
         value = float(text)
     except ValueError:

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 
 from keras_bert_impl.cli.common import FILE, OF_SETTINGS, RECIPE
 from keras_bert_impl.cli.parser import Rare, suggestion
-from keras_bert_impl.first_guesses import nearest
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.reading import parse_yaml, read_text
-from keras_bert_impl.io.settings import OneOf, check, fits, rule, settings_hints
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.first_guesses import nearest
+from keras_bert_impl.utils.io.reading import parse_yaml, read_text
+from keras_bert_impl.utils.settings import OneOf, check, fits, rule, settings_hints
 
 _METAVARS = {int: "N", float: "X", tuple: "[A,B]"}
 _PLAIN = str.maketrans("", "", '`"')  # removes the quotes that mark code
@@ -50,8 +50,8 @@ class Setting(NamedTuple):
         if self.default is dataclasses.MISSING:
             return "required"
         if self.default is None or self.default == ():
-            found = _DEFAULT.search(self.text)
-            return found[1].translate(_PLAIN) if found else "none"
+            match = _DEFAULT.search(self.text)
+            return match[1].translate(_PLAIN) if match else "none"
         if isinstance(self.default, tuple):
             return f"[{','.join(map(str, self.default))}]"
         return str(self.default).lower() if self.default is False else str(self.default)
@@ -59,7 +59,7 @@ class Setting(NamedTuple):
     @property
     def metavar(self) -> str:
         """Placeholder for a value in the help."""
-        kinds = [getattr(kind, "__origin__", kind) for kind in self._kinds()]
+        kinds = [getattr(kind, "__origin__", kind) for kind in self._list_kinds()]
         if tuple not in kinds and self.choices:
             return "NAME"
         return next((_METAVARS[kind] for kind in kinds if kind in _METAVARS), "VALUE")
@@ -67,11 +67,11 @@ class Setting(NamedTuple):
     @property
     def choices(self) -> tuple[str, ...]:
         """The allowed names. Empty if the setting is not a choice between names."""
-        return tuple(str(choice) for one in self._limits() for choice in one)
+        return tuple(str(choice) for names in self._list_name_choices() for choice in names)
 
     @property
     def is_switch(self) -> bool:
-        return bool in self._kinds()
+        return bool in self._list_kinds()
 
     @property
     def rule(self) -> str:
@@ -80,11 +80,11 @@ class Setting(NamedTuple):
             rule(self.annotation).replace("True or False", "true or false").replace("None", "null")
         )
 
-    def _kinds(self):
+    def _list_kinds(self):
         return (self.annotation, *typing.get_args(self.annotation))
 
-    def _limits(self):
-        for kind in self._kinds():
+    def _list_name_choices(self):
+        for kind in self._list_kinds():
             for limits in getattr(kind, "__metadata__", ()):
                 if isinstance(limits, OneOf):
                     yield limits.choices
@@ -92,23 +92,23 @@ class Setting(NamedTuple):
 
 def settings_of(settings_class: type) -> list[Setting]:
     """Returns the settings of a dataclass, without inherited settings."""
-    own = inspect.get_annotations(settings_class)
+    annotations = inspect.get_annotations(settings_class)
     hints = typing.get_type_hints(settings_class, include_extras=True)
     texts = sentences_of(settings_class.__doc__ or "")
     return [
         Setting(f.name, hints[f.name], default_of(f), texts.get(f.name, ""))
         for f in dataclasses.fields(settings_class)
-        if f.name in own
+        if f.name in annotations
     ]
 
 
 def groups_of(settings_class: type) -> dict[str, list[Setting]]:
     """Returns {title: settings} for a dataclass and each of its base classes."""
-    found = {}
+    groups = {}
     for kind in settings_class.__mro__:
         if dataclasses.is_dataclass(kind) and (settings := settings_of(kind)):
-            found[title_of(kind)] = settings
-    return found
+            groups[title_of(kind)] = settings
+    return groups
 
 
 def title_of(settings_class: type) -> str:
@@ -125,19 +125,19 @@ def default_of(field: dataclasses.Field) -> Any:
 
 def sentences_of(docstring: str) -> dict[str, str]:
     """Returns {argument: description} from the `Args:` section of a docstring."""
-    _, _, rest = inspect.cleandoc(docstring).partition("\nArgs:\n")
-    found: dict[str, str] = {}
+    _, _, section = inspect.cleandoc(docstring).partition("\nArgs:\n")
+    sentences: dict[str, str] = {}
     names: list[str] = []
-    for line in rest.splitlines():
+    for line in section.splitlines():
         if line and not line.startswith(" "):
             break
         entry = re.fullmatch(r"    (\w+(?:, \w+)*): (.*)", line)
         if entry:
             names = entry[1].split(", ")
-            found |= dict.fromkeys(names, entry[2])
+            sentences |= dict.fromkeys(names, entry[2])
         elif line.strip():
-            found |= {name: f"{found[name]} {line.strip()}" for name in names}
-    return {name: text[:1].upper() + text[1:] for name, text in found.items()}
+            sentences |= {name: f"{sentences[name]} {line.strip()}" for name in names}
+    return {name: text[:1].upper() + text[1:] for name, text in sentences.items()}
 
 
 Recipes = Mapping[str, dict[str, Any]]  # name -> settings
@@ -153,13 +153,13 @@ def add_settings(
 ) -> None:
     """Adds `--recipe NAME|FILE.yaml` and all settings as `--key value`."""
     groups = groups_of(settings_class)
-    known: dict[str, Setting] = {}
+    settings_by_name: dict[str, Setting] = {}
     for setting in itertools.chain(*groups.values()):
-        known.setdefault(setting.name, setting)  # subclasses come first
+        settings_by_name.setdefault(setting.name, setting)  # subclasses come first
     parser.set_defaults(options={})
     group = parser.add_argument_group("settings (--no-KEY turns a switch off)")
     for name in main:
-        _add_option(group, known[name])
+        _add_option(group, settings_by_name[name])
     named = "name that `keras-bert recipes` lists, or " if recipes else ""
     group.add_argument(
         "--recipe",
@@ -191,13 +191,13 @@ def _add_option(group, setting):
             nargs=0 if setting.is_switch else None,
             type=OF_SETTINGS.get(setting.name),
             metavar=setting.metavar,
-            choices=_choices(setting),
+            choices=_list_choices(setting),
             default=argparse.SUPPRESS,
             help=text.replace("%", "%%"),
         )
 
 
-def _choices(setting):
+def _list_choices(setting):
     names = [*setting.choices, "null"] if setting.default is None else setting.choices
     return names if setting.metavar == "NAME" else None
 
@@ -246,7 +246,7 @@ def given_settings(
         if not fits(value, hints[key]) and "," in text:
             values_of_list = parse_yaml(f"[{text}]", key)  # 0.2,0.8 without brackets
             value = values_of_list if fits(values_of_list, hints[key]) else value
-        values[key] = _checked(settings_class, key, value, "command line")
+        values[key] = _validate(settings_class, key, value, "command line")
     return values
 
 
@@ -256,7 +256,7 @@ def read_grid(path: str, settings_class: type) -> dict[str, list]:
     if not isinstance(grid, dict) or not all(isinstance(v, list) and v for v in grid.values()):
         raise InputError(f"{path} must contain a line `key: [value, ...]` for each setting to try.")
     return {
-        key: [_checked(settings_class, key, value, path) for value in values]
+        key: [_validate(settings_class, key, value, path) for value in values]
         for key, values in grid.items()
     }
 
@@ -272,18 +272,18 @@ def read_recipe(name: str, settings_class: type, recipes: Recipes) -> dict[str, 
     elif name.endswith((".yaml", ".yml")):
         values, where = _read_yaml(name), name
     else:
-        known = f" named {', '.join(recipes)}" if recipes else ""
+        names = f" named {', '.join(recipes)}" if recipes else ""
         hint = suggestion(name, recipes)
         raise InputError(
-            f"there is no recipe {name!r}{known}, and it is not a YAML file{hint and f'; {hint}'}"
+            f"there is no recipe {name!r}{names}, and it is not a YAML file{hint and f'; {hint}'}"
         )
     values = {} if values is None else values
     if not isinstance(values, dict):
         raise InputError(f"{where}: a recipe must contain a line `key: value` for each setting.")
-    return {key: _checked(settings_class, key, value, where) for key, value in values.items()}
+    return {key: _validate(settings_class, key, value, where) for key, value in values.items()}
 
 
-def _checked(settings_class, key, value, where):
+def _validate(settings_class, key, value, where):
     """Validates the value of a setting. Error messages start with `where`."""
     hints = settings_hints(settings_class)
     if key not in hints:

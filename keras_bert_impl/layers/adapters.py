@@ -8,7 +8,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_bert_impl.config import Adapter
+from keras_bert_impl.checkpoints.config import Adapter
 from keras_bert_impl.layers.basic import ACTIVATIONS, Dense, Dropout
 
 
@@ -175,10 +175,10 @@ class _Bottleneck(keras.layers.Layer):
     def __init__(self, units: int, width: int, activation: str, **kwargs) -> None:
         super().__init__(**kwargs)
         self.activation = activation
-        self.down = self._dense(width, "down", _ACTIVATIONS[activation])
-        self.up = self._dense(units, "up")
+        self.down = self._create_dense(width, "down", _ACTIVATIONS[activation])
+        self.up = self._create_dense(units, "up")
 
-    def _dense(self, units, name, activation=None):
+    def _create_dense(self, units, name, activation=None):
         return Dense(
             units,
             activation=activation,
@@ -205,7 +205,7 @@ class _AddedTokens(keras.layers.Layer):
         self.num_tokens = num_tokens
         self.initializer_range = initializer_range
 
-    def _vectors(self, shape, name):
+    def _add_vectors(self, shape, name):
         normal = keras.initializers.TruncatedNormal(stddev=self.initializer_range)
         return self.add_weight(shape, normal, name=name)
 
@@ -233,16 +233,16 @@ class Prefix(_AddedTokens):
 
     def build(self, key_shape: tuple, *args) -> None:
         shape = (key_shape[1], self.num_tokens, key_shape[-1])  # [heads, num_tokens, d]
-        self.keys = self._vectors(shape, "keys")
-        self.values = self._vectors(shape, "values")
+        self.keys = self._add_vectors(shape, "keys")
+        self.values = self._add_vectors(shape, "values")
         self.built = True
 
     def call(self, key: Tensor, value: Tensor, bias: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         # Rotary positions are already applied to the keys. They are not applied to the prefix.
         bias = ops.pad(bias, [[0, 0]] * (len(bias.shape) - 1) + [[self.num_tokens, 0]])
-        return self._in_front(self.keys, key), self._in_front(self.values, value), bias
+        return self._place_in_front(self.keys, key), self._place_in_front(self.values, value), bias
 
-    def _in_front(self, prefix, tensor):
+    def _place_in_front(self, prefix, tensor):
         shape = list(ops.shape(tensor))
         shape[-2] = self.num_tokens
         # adds the batch axis and, with a window, the blocks axis
@@ -269,7 +269,7 @@ class VirtualTokens(_AddedTokens):
     """
 
     def build(self, embeddings_shape: tuple) -> None:
-        self.vectors = self._vectors((self.num_tokens, embeddings_shape[-1]), "vectors")
+        self.vectors = self._add_vectors((self.num_tokens, embeddings_shape[-1]), "vectors")
         self.built = True
 
     def begin_as(self, embeddings: keras.layers.Layer, token_ids: Sequence[int]) -> None:

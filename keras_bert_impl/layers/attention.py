@@ -6,7 +6,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_bert_impl.config import Adapter
+from keras_bert_impl.checkpoints.config import Adapter
 from keras_bert_impl.layers.adapters import Prefix, freeze_parts
 from keras_bert_impl.layers.adapters import dense as dense_with
 from keras_bert_impl.layers.basic import Dropout
@@ -76,16 +76,16 @@ class AttentionBias(keras.layers.Layer):
         example_ids: Tensor = None,
     ) -> Tensor:
         token_ids, padding_mask, example_ids = (
-            self._with_virtual_tokens(ids) for ids in (token_ids, padding_mask, example_ids)
+            self._add_virtual_tokens(ids) for ids in (token_ids, padding_mask, example_ids)
         )
-        if not self._returns_ids(token_ids, example_ids):
+        if not self._should_return_ids(token_ids, example_ids):
             return self.additive(token_ids, padding_mask, example_ids)
         ids = ops.ones_like(token_ids) if example_ids is None else example_ids
         if padding_mask is not None:
             ids = ops.where(ops.not_equal(padding_mask, 0), ids, 0)
         return ops.cast(ids, "int32")
 
-    def _returns_ids(self, token_ids, example_ids):
+    def _should_return_ids(self, token_ids, example_ids):
         if self.causal:
             return False
         return reads_example_ids(token_ids.shape[1], self.window, example_ids is not None)
@@ -95,7 +95,7 @@ class AttentionBias(keras.layers.Layer):
     ) -> Tensor:
         """Computes the additive bias. Unlike in `call`, the inputs include the virtual tokens."""
         if self.window is not None:
-            return self._in_window(token_ids, padding_mask, example_ids)
+            return self._compute_window_bias(token_ids, padding_mask, example_ids)
         if example_ids is not None:
             queries, keys = example_ids[:, :, None], example_ids[:, None, :]
             visible = ops.logical_and(ops.equal(queries, keys), ops.not_equal(keys, 0))
@@ -111,12 +111,12 @@ class AttentionBias(keras.layers.Layer):
             visible = ops.logical_and(visible, positions[:, None] >= positions)
         return ops.where(visible, 0.0, HIDDEN)
 
-    def _with_virtual_tokens(self, ids):
+    def _add_virtual_tokens(self, ids):
         if ids is None or not self.num_virtual_tokens:
             return ids
         return ops.pad(ids, [[0, 0], [self.num_virtual_tokens, 0]], constant_values=1)
 
-    def _in_window(self, token_ids, padding_mask, example_ids):
+    def _compute_window_bias(self, token_ids, padding_mask, example_ids):
         numbers = ops.ones_like(token_ids) if example_ids is None else example_ids
         real = ops.cast(ops.not_equal(numbers, 0), "int32")
         if padding_mask is not None:
@@ -155,7 +155,7 @@ class AttentionBias(keras.layers.Layer):
     ) -> keras.KerasTensor:
         batch, length = token_ids.shape
         length = None if length is None else length + self.num_virtual_tokens
-        if self._returns_ids(keras.KerasTensor((batch, length)), example_ids):
+        if self._should_return_ids(keras.KerasTensor((batch, length)), example_ids):
             return keras.KerasTensor((batch, length), dtype="int32")
         if self.window is not None:
             blocks = None if length is None else -(-length // self.window)
@@ -239,17 +239,17 @@ class SelfAttention(keras.layers.Layer):
     ) -> None:
         hidden_dim = inputs_shape[-1]
         self.head_dim = hidden_dim // self.num_heads
-        self.query = self._dense(hidden_dim, "query", "query")
-        self.key = self._dense(hidden_dim, "key", "key")
-        self.value = self._dense(hidden_dim, "value", "value")
-        self.output_dense = self._dense(hidden_dim, "output", "attention_output")
+        self.query = self._create_dense(hidden_dim, "query", "query")
+        self.key = self._create_dense(hidden_dim, "key", "key")
+        self.value = self._create_dense(hidden_dim, "value", "value")
+        self.output_dense = self._create_dense(hidden_dim, "output", "attention_output")
         self.dropout.build()
         if self.prefix is not None:
             self.prefix.build((None, self.num_heads, None, self.head_dim))
         freeze_parts(self)
         self.built = True
 
-    def _dense(self, units, name, place):
+    def _create_dense(self, units, name, place):
         layer = dense_with(
             self.adapter,
             place,
@@ -282,11 +282,11 @@ class SelfAttention(keras.layers.Layer):
             key, value = cache.extend(key, value)
         query = query * self.head_dim**-0.5
         settings = return_attention_scores, training, cache is not None
-        outputs, weights = self._of_heads(query, key, value, bias, *settings)
+        outputs, weights = self._compute_heads(query, key, value, bias, *settings)
         outputs = self.output_dense(self._join_heads(outputs))
         return (outputs, weights) if return_attention_scores else outputs
 
-    def _of_heads(self, query, key, value, bias, return_attention_scores, training, cached):
+    def _compute_heads(self, query, key, value, bias, return_attention_scores, training, cached):
         """Returns (outputs of all heads `[b, n, length, d]`, scores or None)."""
         window, length = None if cached else self.window, ops.shape(query)[2]
         drops = training and self.dropout.rate > 0
@@ -301,7 +301,7 @@ class SelfAttention(keras.layers.Layer):
             key, value = with_neighbors(key), with_neighbors(value)
         if self.prefix is not None:
             key, value, bias = self.prefix(key, value, bias)
-        outputs, weights, logits = self._attend(query, key, value, bias, training)
+        outputs, weights, logits = self._apply_attention(query, key, value, bias, training)
         if window is not None:
             outputs = from_blocks(outputs, length)
         if not return_attention_scores:
@@ -312,7 +312,7 @@ class SelfAttention(keras.layers.Layer):
             weights = weights[..., self.prefix.num_tokens :]
         return outputs, weights if window is None else weights_of_row(weights, length)
 
-    def _attend(self, query, key, value, bias, training):
+    def _apply_attention(self, query, key, value, bias, training):
         """Returns (outputs, weights, logits) for queries multiplied by `d ** -0.5`."""
         logits = ops.cast(ops.matmul(query, ops.swapaxes(key, -1, -2)), "float32")  # [..., q, k]
         weights = ops.softmax(logits + ops.cast(bias, "float32"), axis=-1)

@@ -12,8 +12,8 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_bert_impl.io.settings import Rate, check
 from keras_bert_impl.layers.fused_attention import jax_platform
+from keras_bert_impl.utils.settings import Rate, check
 
 
 class ThreadValue(threading.local):
@@ -56,18 +56,18 @@ def own_gradient(function: Callable) -> Callable:
         # TensorFlow never releases the gradient function. Before version 2.22, it does not release
         # the outputs either. Both reference the graph. TensorFlow therefore gets a weak reference
         # to the function, and a list of outputs that is overwritten.
-        kept = []
+        held_outputs = []
 
         def with_weak_gradient(*args):
             outputs, gradient = function(*args)
             graph = tf.compat.v1.get_default_graph()
             graph.own_gradients = [*getattr(graph, "own_gradients", ()), gradient]
             reference = weakref.ref(gradient)
-            kept.append(outputs)
-            return kept, lambda *upstream: reference()(*upstream)
+            held_outputs.append(outputs)
+            return held_outputs, lambda *upstream: reference()(*upstream)
 
         (outputs,) = ops.custom_gradient(with_weak_gradient)(*args)
-        kept[:] = [0] * len(tf.nest.flatten(kept))
+        held_outputs[:] = [0] * len(tf.nest.flatten(held_outputs))
         return outputs
 
     return call
@@ -87,7 +87,7 @@ def gelu_tanh(inputs: Any) -> Any:
 
 
 @own_gradient
-def _gelu_and_slope(inputs):
+def _compute_gelu_and_slope(inputs):
     """Returns `gelu` and its derivative `Phi(x) + x * phi(x)`."""
     x = ops.cast(inputs, keras.backend.result_type(inputs.dtype, "float32"))
     probability = 0.5 * ops.erf(x * 0.7071067811865476) + 0.5
@@ -104,7 +104,7 @@ def _gelu_and_slope(inputs):
 def in_training(activation: Any) -> Any:
     """Returns the activation with a faster gradient, if there is one."""
     is_long = activation is gelu and keras.backend.backend() == "tensorflow"
-    return _gelu_and_slope if is_long else activation
+    return _compute_gelu_and_slope if is_long else activation
 
 
 ACTIVATIONS = {"gelu": gelu, "gelu_tanh": gelu_tanh, "relu": ops.relu}
@@ -148,7 +148,7 @@ class Dense(keras.layers.Dense):
         is_float32 = self.compute_dtype == "float32"
         may_join = is_float32 or not _has_gradients.value
         if training is False and may_join and len(inputs.shape) > 2:
-            return self._joined(inputs)
+            return self._call_on_rows(inputs)
         activation = in_training(self.activation) if training else self.activation
         if activation is self.activation and (is_float32 or self.bias is None):
             return super().call(inputs, training=training)
@@ -158,7 +158,7 @@ class Dense(keras.layers.Dense):
             outputs = ops.add(*((outputs, self.bias) if is_float32 else (self.bias, outputs)))
         return outputs if activation is None else activation(outputs)
 
-    def _joined(self, inputs):
+    def _call_on_rows(self, inputs):
         rows = super().call(ops.reshape(inputs, (-1, inputs.shape[-1])), training=False)
         return ops.reshape(rows, (*ops.shape(inputs)[:-1], self.units))
 
@@ -196,7 +196,7 @@ class LayerNormalization(keras.layers.LayerNormalization):
         dtype = keras.backend.result_type(inputs.dtype, "float32")
         inputs, gamma = ops.cast(inputs, dtype), ops.cast(self.gamma, dtype)
         beta = ops.zeros_like(gamma) if self.beta is None else ops.cast(self.beta, dtype)
-        outputs = _normalized(self.epsilon)(inputs, gamma, beta)
+        outputs = _make_normalization(self.epsilon)(inputs, gamma, beta)
         return ops.cast(outputs, self.compute_dtype)
 
 
@@ -204,7 +204,7 @@ def _is_accelerated():
     return keras.backend.backend() == "jax" and jax_platform() != "cpu"
 
 
-def _normalized(epsilon):
+def _make_normalization(epsilon):
     """Returns the normalization as a function of (inputs, gamma, beta)."""
 
     @own_gradient
@@ -280,14 +280,14 @@ class _GivenSeed(keras.random.SeedGenerator):
 if keras.backend.backend() == "tensorflow":
     import tensorflow as tf
 
-    def _random_int32(shape, seed):
+    def _sample_int32(shape, seed):
         # This takes 25% less time than Keras's function, which also scales the numbers.
         return tf.random.stateless_uniform(
             shape, tf.cast(seed.next(), "int32"), None, None, "int32"
         )
 else:
 
-    def _random_int32(shape, seed):
+    def _sample_int32(shape, seed):
         return keras.random.randint(shape, -(2**31), 2**31 - 1, dtype="int32", seed=seed)
 
 
@@ -319,29 +319,29 @@ class Dropout(keras.layers.Layer):
         if not training or self.rate == 0:
             return inputs
         keep = max(1, round((1 - self.rate) * 65536))
-        kept = self._kept(inputs, keep)
-        return ops.where(kept, inputs * (65536 / keep), ops.zeros((), inputs.dtype))
+        mask = self._sample_mask(inputs, keep)
+        return ops.where(mask, inputs * (65536 / keep), ops.zeros((), inputs.dtype))
 
-    def _kept(self, inputs, keep):
+    def _sample_mask(self, inputs, keep):
         """Returns a mask for `inputs`. Each element is True with probability `keep / 65536`."""
         # On a CPU, random numbers dominate the cost of dropout, so each unit gets only 8 random
         # bits. The threshold has 16 bits. It is randomly rounded to 8 bits once per row.
         threshold, fraction = divmod(min(keep, 65536 - keep), 256)
         size, width = ops.size(inputs), ops.shape(inputs)[-1]
         rows = size // width
-        drawn = self._random_int8(size + rows)
+        drawn = self._sample_int8(size + rows)
         rounded_up = ops.cast(ops.less(drawn[size : size + rows], fraction - 128), "int8")
         thresholds = ops.reshape(rounded_up + (threshold - 128), (rows, 1))
         # The less frequent outcome is below the threshold, so the rounded threshold fits an int8.
         compare = ops.less if keep < 32768 else ops.greater_equal
-        kept = compare(ops.reshape(drawn[:size], (rows, width)), thresholds)
-        return ops.reshape(kept, ops.shape(inputs))
+        mask = compare(ops.reshape(drawn[:size], (rows, width)), thresholds)
+        return ops.reshape(mask, ops.shape(inputs))
 
-    def _random_int8(self, size):
+    def _sample_int8(self, size):
         seed = self.seed_generator
         if _step.value is not None:
             seed = _GivenSeed(self._fold_path(*_step.value))
-        return ops.reshape(ops.view(_random_int32(((size + 3) // 4, 1), seed), "int8"), (-1,))
+        return ops.reshape(ops.view(_sample_int32(((size + 3) // 4, 1), seed), "int8"), (-1,))
 
     def _fold_path(self, seed, draws):
         # The seed depends on the path, not on the order of calls. An additional layer therefore

@@ -56,14 +56,14 @@ class BlockSparsity:
         Returns:
             int32 `[heads, num_blocks - 2, num_random_blocks]`.
         """
-        tables = map(ops.convert_to_tensor, _drawn(self, num_heads))
+        tables = map(ops.convert_to_tensor, _draw_blocks(self, num_heads))
         near, planned = (table[:, 2:num_blocks] for table in tables)
         length = num_blocks * self.block_size
         return ops.where(ops.any(ops.equal(length, np.array(_PLANNED))), planned, near)
 
 
 @functools.cache
-def _drawn(sparsity, num_heads):
+def _draw_blocks(sparsity, num_heads):
     """Draws random blocks; returns (for most lengths, for the lengths in `_PLANNED`).
 
     Both arrays are int32 `[heads, max_blocks, num_random_blocks]`. Row `i + 1` contains the random
@@ -97,7 +97,7 @@ def _drawn(sparsity, num_heads):
 class ExampleIds(AttentionBias):
     """Returns the 1-based index of each token's example, int32 `[batch, length]`, 0 for padding."""
 
-    def _returns_ids(self, token_ids, example_ids):
+    def _should_return_ids(self, token_ids, example_ids):
         return True
 
 
@@ -126,15 +126,15 @@ class BigBirdAttention(SelfAttention):
         super().__init__(*args, **kwargs)
         self.sparsity = BlockSparsity.of(sparsity)
 
-    def _of_heads(self, query, *arguments):
+    def _compute_heads(self, query, *arguments):
         length, longest = ops.shape(query)[2], self.sparsity.longest_full
-        full = functools.partial(super()._of_heads, query, *arguments)
-        sparse = functools.partial(self._of_blocks, query, *arguments)
+        full = functools.partial(super()._compute_heads, query, *arguments)
+        sparse = functools.partial(self._compute_blocks, query, *arguments)
         if isinstance(length, int):
             return full() if length <= longest else sparse()
         return ops.cond(length <= longest, full, sparse)
 
-    def _of_blocks(self, query, key, value, ids, return_attention_scores, training, _):
+    def _compute_blocks(self, query, key, value, ids, return_attention_scores, training, _):
         # m = blocks except the first and the last; s = tokens in a block
         size, length = self.sparsity.block_size, ops.shape(query)[2]
         ids = ids[:, None, :, None]  # [b, 1, length, 1]
@@ -142,29 +142,32 @@ class BigBirdAttention(SelfAttention):
         random = None
         if training:
             random = self.sparsity.random_blocks(ops.shape(blocks[0])[2], self.num_heads)
-        keys, values, key_ids = (self._attended(part, random) for part in blocks[1:])
-        bias = _bias_of(blocks[3][:, :, 1:-1], key_ids)  # [b, 1 or n, m, s, k]
+        keys, values, key_ids = (self._gather_attended(part, random) for part in blocks[1:])
+        bias = _compute_bias(blocks[3][:, :, 1:-1], key_ids)  # [b, 1 or n, m, s, k]
         if random is None:
             repeats = np.zeros(bias.shape[-1], "float32")
             repeats[:size] = np.log1p(self.sparsity.num_random_blocks)
             bias += repeats
-        inner, weights, _ = self._attend(blocks[0][:, :, 1:-1], keys, values, bias, training)
-        query, query_ids = (_ends(blocks[place])[:, :, 0] for place in (0, 3))  # [b, n, 2 s, d]
-        bias = _bias_of(query_ids, ids)
-        outer, outer_weights, _ = self._attend(query, key, value, bias, training)
+        inner, weights, _ = self._apply_attention(
+            blocks[0][:, :, 1:-1], keys, values, bias, training
+        )
+        # [b, n, 2 s, d]
+        query, query_ids = (_join_ends(blocks[place])[:, :, 0] for place in (0, 3))
+        bias = _compute_bias(query_ids, ids)
+        outer, outer_weights, _ = self._apply_attention(query, key, value, bias, training)
         first, last = (part[:, :, None] for part in ops.split(outer, 2, axis=2))
         outputs = from_blocks(ops.concatenate([first, inner, last], axis=2), length)
         if not return_attention_scores:
             return outputs, None
-        return outputs, self._weights_of_row(weights, outer_weights, random)
+        return outputs, self._expand_weights(weights, outer_weights, random)
 
-    def _attended(self, blocks, random):
+    def _gather_attended(self, blocks, random):
         """Returns the keys, values or ids that each inner block attends to: `[b, n, m, k, width]`.
 
         An inner block attends to the first and the last block, to its inner neighbors (0 at the
         edges) and to its random blocks.
         """
-        inner, ends = blocks[:, :, 1:-1], _ends(blocks)
+        inner, ends = blocks[:, :, 1:-1], _join_ends(blocks)
         batch, heads, number, size, width = ops.shape(inner)
         ends = ops.broadcast_to(ends, (batch, heads, number, 2 * size, width))
         parts = [ends, with_neighbors(inner)]
@@ -179,7 +182,7 @@ class BigBirdAttention(SelfAttention):
             parts.append(ops.reshape(drawn, shape))
         return ops.concatenate(parts, axis=3)
 
-    def _weights_of_row(self, weights, outer_weights, random):
+    def _expand_weights(self, weights, outer_weights, random):
         size, length = self.sparsity.block_size, ops.shape(outer_weights)[-1]
         batch, heads, number, _, _ = ops.shape(weights)
         first, last, near = (
@@ -204,12 +207,12 @@ class BigBirdAttention(SelfAttention):
         return {**super().get_config(), "sparsity": dataclasses.asdict(self.sparsity)}
 
 
-def _ends(blocks):
+def _join_ends(blocks):
     """Concatenates the first and the last block to `[b, n, 1, 2 * size, width]`."""
     return ops.concatenate([blocks[:, :, :1], blocks[:, :, -1:]], axis=3)
 
 
-def _bias_of(query_ids, key_ids):
+def _compute_bias(query_ids, key_ids):
     """Returns the bias that limits attention to tokens of the same example."""
     key_ids = ops.swapaxes(key_ids, -1, -2)
     visible = ops.logical_and(ops.equal(query_ids, key_ids), ops.not_equal(key_ids, 0))

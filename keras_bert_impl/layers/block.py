@@ -7,7 +7,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_bert_impl.config import Adapter
+from keras_bert_impl.checkpoints.config import Adapter
 from keras_bert_impl.layers.adapters import dense, freeze_parts
 from keras_bert_impl.layers.attention import SelfAttention
 from keras_bert_impl.layers.basic import (
@@ -106,19 +106,21 @@ class TransformerBlock(keras.layers.Layer):
             name="attention",
         )
         if attention_norm:
-            self.attention_layer_norm = self._layer_norm("attention_layer_norm")
+            self.attention_layer_norm = self._create_layer_norm("attention_layer_norm")
         else:
             self.attention_layer_norm = keras.layers.Identity(dtype=self.dtype_policy)
-        self.intermediate = self._dense(intermediate_dim, "intermediate", ACTIVATIONS[activation])
-        self.gate = self._dense(intermediate_dim, "gate") if gated else None
-        self.output_layer_norm = self._layer_norm("output_layer_norm")
+        self.intermediate = self._create_dense(
+            intermediate_dim, "intermediate", ACTIVATIONS[activation]
+        )
+        self.gate = self._create_dense(intermediate_dim, "gate") if gated else None
+        self.output_layer_norm = self._create_layer_norm("output_layer_norm")
         # A single layer would drop the same units in both sublayers.
         self.attention_output_dropout = Dropout(
             dropout, dtype=self.dtype_policy, name="attention_output_dropout"
         )
         self.output_dropout = Dropout(dropout, dtype=self.dtype_policy, name="output_dropout")
 
-    def _layer_norm(self, name):
+    def _create_layer_norm(self, name):
         return LayerNormalization(
             epsilon=self.layer_norm_epsilon,
             center=self.use_bias,
@@ -126,7 +128,7 @@ class TransformerBlock(keras.layers.Layer):
             name=name,
         )
 
-    def _dense(self, units, name, activation=None):
+    def _create_dense(self, units, name, activation=None):
         return dense(
             self.adapter,
             name,
@@ -152,7 +154,7 @@ class TransformerBlock(keras.layers.Layer):
         bias_shape: tuple | None = None,
         position_ids_shape: tuple | None = None,
     ) -> None:
-        self.output_dense = self._dense(inputs_shape[-1], "output")
+        self.output_dense = self._create_dense(inputs_shape[-1], "output")
         self.attention.build(inputs_shape)
         self.attention_layer_norm.build(inputs_shape)
         self.intermediate.build(inputs_shape)
@@ -193,7 +195,9 @@ class TransformerBlock(keras.layers.Layer):
         if not self.pre_norm:
             attended = self.attention_layer_norm(attended)
         outputs = self.output_layer_norm(attended) if self.pre_norm else attended
-        outputs = attended + ops.cast(self._feed_forward(outputs, training), self.variable_dtype)
+        outputs = attended + ops.cast(
+            self._apply_feed_forward(outputs, training), self.variable_dtype
+        )
         if self.adapter is not None and self.adapter.after_norm:
             added = self.output_dense.adapter(self.output_layer_norm(outputs))
             outputs = outputs + ops.cast(added, self.variable_dtype)
@@ -201,7 +205,7 @@ class TransformerBlock(keras.layers.Layer):
             outputs = self.output_layer_norm(outputs)
         return (outputs, scores) if return_attention_scores else outputs
 
-    def _feed_forward(self, inputs, training):
+    def _apply_feed_forward(self, inputs, training):
         outputs = self.intermediate(inputs)  # [batch, length, intermediate]
         if self.gate is None:
             return self.output_dropout(self.output_dense(outputs), training=training)

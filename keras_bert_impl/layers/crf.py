@@ -43,17 +43,17 @@ class CRF(keras.layers.Layer):
         self.num_labels = num_labels
 
     def build(self, emissions_shape: tuple, mask_shape: tuple | None = None) -> None:
-        def weight(name, *shape):
+        def add_weight(name, *shape):
             return self.add_weight(shape, "zeros", dtype="float32", autocast=False, name=name)
 
-        self.transitions = weight("transitions", self.num_labels, self.num_labels)
-        self.start = weight("start", self.num_labels)
-        self.end = weight("end", self.num_labels)
+        self.transitions = add_weight("transitions", self.num_labels, self.num_labels)
+        self.start = add_weight("start", self.num_labels)
+        self.end = add_weight("end", self.num_labels)
         self.built = True
 
     def call(self, emissions: Tensor, mask: Tensor) -> Tensor:
         emissions, mask = ops.cast(emissions, "float32"), ops.cast(mask, "bool")
-        marginals, *_ = self._expected(emissions, mask)
+        marginals, *_ = self._count_expected(emissions, mask)
         return marginals
 
     def log_likelihood(self, emissions: Tensor, labels: Tensor, mask: Tensor) -> Tensor:
@@ -69,19 +69,21 @@ class CRF(keras.layers.Layer):
             float32 `[batch]`; 0 if the mask is empty.
         """
         emissions, mask = ops.cast(emissions, "float32"), ops.cast(mask, "bool")
-        own = ops.one_hot(labels, self.num_labels, dtype="bool")  # [batch, length, num_labels]
+        is_label = ops.one_hot(labels, self.num_labels, dtype="bool")  # [batch, length, num_labels]
         # In the first half of the batch, all sequences are allowed; in the second half, only the
         # given ones.
-        both = ops.concatenate([emissions, ops.where(own, emissions, _NEVER)])
-        *counts, total = self._expected(ops.stop_gradient(both), ops.concatenate([mask, mask]))
+        both = ops.concatenate([emissions, ops.where(is_label, emissions, _NEVER)])
+        *counts, total = self._count_expected(
+            ops.stop_gradient(both), ops.concatenate([mask, mask])
+        )
         scores = (emissions, self.transitions, self.start, self.end)
         score = 0.0  # [batch]; linear in the emissions and weights
         for count, weight in zip(counts, scores):
-            every, given = ops.split(ops.stop_gradient(count), 2)
+            expected, observed = ops.split(ops.stop_gradient(count), 2)
             axes = tuple(range(1, len(count.shape)))
-            score += ops.sum((given - every) * weight, axis=axes)
-        every, given = ops.split(ops.stop_gradient(total), 2)
-        likelihood = given - every + score - ops.stop_gradient(score)
+            score += ops.sum((observed - expected) * weight, axis=axes)
+        expected, observed = ops.split(ops.stop_gradient(total), 2)
+        likelihood = observed - expected + score - ops.stop_gradient(score)
         return ops.where(ops.any(mask, axis=-1), likelihood, 0.0)
 
     def decode(self, emissions: Tensor, mask: Tensor) -> Tensor:
@@ -99,17 +101,17 @@ class CRF(keras.layers.Layer):
 
         def step(state, position):
             score, _, begun = state
-            emission, is_inside = _parts(position)
+            emission, is_inside = _split_position(position)
             steps = score[:, :, None] + transitions  # [batch, from, to]
             on = is_inside & begun
             best = ops.where(on, ops.cast(ops.argmax(steps, axis=1), "int32"), stay)
-            reached = _shifted(ops.where(begun, ops.max(steps, axis=1), start) + emission)[0]
+            reached = _normalize(ops.where(begun, ops.max(steps, axis=1), start) + emission)[0]
             state = ops.where(is_inside, reached, score), best, begun | is_inside
             return state, state
 
-        zeros, begun = self._begin(emissions)
+        zeros, begun = self._make_initial_state(emissions)
         state = zeros, ops.zeros_like(zeros, dtype="int32"), begun
-        (score, *_), (_, came_from, _) = ops.scan(step, state, _by_position(emissions, mask))
+        (score, *_), (_, came_from, _) = ops.scan(step, state, _join_by_position(emissions, mask))
 
         def back(label, origins):
             before = ops.take_along_axis(origins, label[:, None], axis=1)[:, 0]
@@ -130,7 +132,7 @@ class CRF(keras.layers.Layer):
     def get_config(self) -> dict:
         return {**super().get_config(), "num_labels": self.num_labels}
 
-    def _expected(self, emissions, mask):
+    def _count_expected(self, emissions, mask):
         """Computes the expected counts of all weights, and the log partition function.
 
         Returns:
@@ -141,8 +143,8 @@ class CRF(keras.layers.Layer):
             ops.stop_gradient(ops.convert_to_tensor(weight))
             for weight in (self.transitions, self.start, self.end)
         )
-        before, had_begun, last, shift = self._forward(emissions, mask, transitions, start)
-        after = emissions + self._backward(emissions, mask, transitions, end)
+        before, had_begun, last, shift = self._run_forward(emissions, mask, transitions, start)
+        after = emissions + self._run_backward(emissions, mask, transitions, end)
         total = ops.logsumexp(last + end, axis=-1) + shift
         pairs = before[..., None] + transitions + after[:, :, None]  # [batch, length, from, to]
         pairs = ops.exp(pairs - ops.logsumexp(pairs, axis=(2, 3), keepdims=True))
@@ -152,7 +154,7 @@ class CRF(keras.layers.Layer):
         labels = begins + ops.sum(pairs, axis=2)
         return labels, ops.sum(pairs, axis=1), ops.sum(begins, axis=1), ends, total
 
-    def _forward(self, emissions, mask, transitions, start):
+    def _run_forward(self, emissions, mask, transitions, start):
         """Runs the forward algorithm. Each step subtracts the maximum from the log scores.
 
         Returns:
@@ -165,49 +167,49 @@ class CRF(keras.layers.Layer):
 
         def step(state, position):
             score, begun, shift = state
-            emission, is_inside = _parts(position)
+            emission, is_inside = _split_position(position)
             steps = ops.logsumexp(score[:, :, None] + transitions, axis=1)
-            reached, maximum = _shifted(ops.where(begun, steps, start) + emission)
+            reached, maximum = _normalize(ops.where(begun, steps, start) + emission)
             shift = ops.where(is_inside, shift + maximum, shift)
             return (ops.where(is_inside, reached, score), begun | is_inside, shift), state
 
-        zeros, begun = self._begin(emissions)
+        zeros, begun = self._make_initial_state(emissions)
         state = zeros, begun, zeros[:, :1]
-        (last, _, shift), states = ops.scan(step, state, _by_position(emissions, mask))
+        (last, _, shift), states = ops.scan(step, state, _join_by_position(emissions, mask))
         scores, begun = ops.transpose(states[0], (1, 0, 2)), ops.transpose(states[1][..., 0])
         return scores, begun, last, shift[:, 0]
 
-    def _backward(self, emissions, mask, transitions, end):
+    def _run_backward(self, emissions, mask, transitions, end):
         """Runs the backward algorithm; returns shifted log scores after each position, by label."""
 
         def step(score, position):
-            emission, is_inside = _parts(position)
+            emission, is_inside = _split_position(position)
             after = (score + emission)[:, None, :]  # [batch, 1, to]
             before = ops.logsumexp(transitions + after, axis=2)
-            return ops.where(is_inside, _shifted(before)[0], score), score
+            return ops.where(is_inside, _normalize(before)[0], score), score
 
         end = ops.zeros_like(emissions[:, 0]) + end
-        _, scores = ops.scan(step, end, _by_position(emissions, mask), reverse=True)
+        _, scores = ops.scan(step, end, _join_by_position(emissions, mask), reverse=True)
         return ops.transpose(scores, (1, 0, 2))
 
-    def _begin(self, emissions):
+    def _make_initial_state(self, emissions):
         """Returns the scores and `has_previous` before the first position: zeros and False."""
         zeros = ops.zeros_like(emissions[:, 0])  # [batch, num_labels]
         return zeros, ops.zeros_like(zeros[:, :1], dtype="bool")
 
 
-def _by_position(emissions, mask):
+def _join_by_position(emissions, mask):
     """Returns the emissions and the mask as float32 `[length, batch, num_labels + 1]`."""
     both = ops.concatenate([emissions, ops.cast(mask, "float32")[..., None]], axis=-1)
     return ops.transpose(both, (1, 0, 2))
 
 
-def _parts(position):
+def _split_position(position):
     """Returns the emissions `[batch, num_labels]` and bool mask `[batch, 1]` of a position."""
     return position[:, :-1], position[:, -1:] > 0
 
 
-def _shifted(scores):
+def _normalize(scores):
     """Subtracts the maximum of each row; returns (differences, maxima `[batch, 1]`)."""
     maximum = ops.max(scores, axis=-1, keepdims=True)
     return scores - maximum, maximum

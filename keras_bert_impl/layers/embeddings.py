@@ -112,7 +112,7 @@ class Embeddings(keras.layers.Layer):
         self.built = True
 
     def _build_tables(self):
-        def table(rows, name):
+        def create_table(rows, name):
             # Without autocast, only the looked-up rows are cast in mixed precision, not the whole
             # table.
             return self.add_weight(
@@ -122,12 +122,12 @@ class Embeddings(keras.layers.Layer):
                 name=name,
             )
 
-        self.token_embeddings = table(self.vocabulary_size, "token_embeddings")
+        self.token_embeddings = create_table(self.vocabulary_size, "token_embeddings")
         if self.max_length:
             positions = self.max_length + self.position_offset
-            self.position_embeddings = table(positions, "position_embeddings")
+            self.position_embeddings = create_table(positions, "position_embeddings")
         if self.num_segments:
-            self.segment_embeddings = table(self.num_segments, "segment_embeddings")
+            self.segment_embeddings = create_table(self.num_segments, "segment_embeddings")
         self.layer_norm.build((None, None, self.embedding_dim))
 
     def call(
@@ -142,7 +142,7 @@ class Embeddings(keras.layers.Layer):
         if self.max_length and position_ids is None and not self.position_offset:
             embeddings = embeddings + self.position_embeddings[: ops.shape(token_ids)[1]]
         elif self.max_length:
-            rows = self._position_rows(token_ids, position_ids)
+            rows = self._compute_position_rows(token_ids, position_ids)
             embeddings = embeddings + ops.take(self.position_embeddings, rows, axis=0)
             lookups.append((rows, self.max_length + self.position_offset))
         if self.num_segments and segment_ids is None:
@@ -150,13 +150,13 @@ class Embeddings(keras.layers.Layer):
         elif self.num_segments:
             embeddings = embeddings + ops.take(self.segment_embeddings, segment_ids, axis=0)
             lookups.append((segment_ids, self.num_segments))
-        embeddings = embeddings + _nan_outside(lookups, embeddings.dtype)
+        embeddings = embeddings + _mark_out_of_range(lookups, embeddings.dtype)
         embeddings = self.dropout(self.layer_norm(embeddings), training=training)
         if self.projection is not None:
             embeddings = ops.cast(self.projection(embeddings), self.variable_dtype)
         return embeddings  # [batch, length, hidden]
 
-    def _position_rows(self, token_ids, position_ids):
+    def _compute_position_rows(self, token_ids, position_ids):
         if position_ids is None:
             is_real = ops.cast(ops.not_equal(token_ids, self.pad_token_id), "int32")
             position_ids = ops.cumsum(is_real, axis=1) * is_real - 1
@@ -189,7 +189,7 @@ class Embeddings(keras.layers.Layer):
         }
 
 
-def _nan_outside(lookups, dtype):
+def _mark_out_of_range(lookups, dtype):
     """Returns NaN for each token with an id out of range, and otherwise 0: `[batch, length, 1]`."""
     inside = [ops.logical_and(ids >= 0, ids < rows) for ids, rows in lookups]
     is_known = functools.reduce(ops.logical_and, inside)

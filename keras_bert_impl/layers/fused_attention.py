@@ -65,7 +65,7 @@ def fused_kernel() -> str | None:
         return None
     platform = jax_platform()
     # In versions of JAX without `shard_map`, the splash kernel requires heads of width 128.
-    if platform == "tpu" and hasattr(_jax(), "shard_map"):
+    if platform == "tpu" and hasattr(_import_jax(), "shard_map"):
         return "splash"
     if platform in ("gpu", "cuda") and _compute_capability() >= 8:
         return "cudnn"
@@ -97,30 +97,31 @@ def fused_attention(
     if kernel is None or keras.backend.standardize_dtype(query.dtype) == "float32":
         return None
     if kernel == "splash":
-        return _by_splash(query, key, value, bias, window)
-    return _by_cudnn(query, key, value, bias, window, kernel)
+        return _run_splash(query, key, value, bias, window)
+    return _run_cudnn(query, key, value, bias, window, kernel)
 
 
-def _jax():
+def _import_jax():
     import jax
 
     return jax
 
 
 def jax_platform() -> str:
-    default = _jax().config.jax_default_device  # The option is a device, a platform name or None.
-    return getattr(default or _jax().devices()[0], "platform", default)
+    # The option is a device, a platform name or None.
+    default = _import_jax().config.jax_default_device
+    return getattr(default or _import_jax().devices()[0], "platform", default)
 
 
 def _compute_capability():
     """Returns the compute capability of an NVIDIA GPU, such as 9.0; 0 for other devices."""
     try:
-        return float(getattr(_jax().devices()[0], "compute_capability", 0))
+        return float(getattr(_import_jax().devices()[0], "compute_capability", 0))
     except ValueError:  # AMD GPUs have a name instead of a number.
         return 0.0
 
 
-def _by_cudnn(query, key, value, bias, window, kernel):
+def _run_cudnn(query, key, value, bias, window, kernel):
     batch, _, length, width = query.shape
     if window is not None:
         query, key, value = (in_blocks(part, window) for part in (query, key, value))
@@ -130,48 +131,50 @@ def _by_cudnn(query, key, value, bias, window, kernel):
     if width % 8 or width > widest or query.shape[-2] % 2 or key.shape[-2] % 2:
         return None
     if bias.ndim == 2:
-        return _in_packed_rows(query, key, value, bias, kernel)
+        return _run_packed_rows(query, key, value, bias, kernel)
     # With a window, each block becomes a separate example with the keys of three blocks.
-    query, key, value = (_to_rows(part) for part in (query, key, value))
-    mask = _to_rows(bias == 0).swapaxes(1, 2)  # [rows, 1, 1 or queries, keys]
-    mask = _jax().numpy.broadcast_to(mask, (len(query), 1, query.shape[1], key.shape[1]))
-    outputs = _jax().nn.dot_product_attention(
+    query, key, value = (_convert_to_rows(part) for part in (query, key, value))
+    mask = _convert_to_rows(bias == 0).swapaxes(1, 2)  # [rows, 1, 1 or queries, keys]
+    mask = _import_jax().numpy.broadcast_to(mask, (len(query), 1, query.shape[1], key.shape[1]))
+    outputs = _import_jax().nn.dot_product_attention(
         query, key, value, mask=mask, scale=1.0, implementation=kernel
     )
     outputs = outputs.reshape(batch, -1, *outputs.shape[2:])[:, :length]
     return outputs.swapaxes(1, 2)
 
 
-def _in_packed_rows(query, key, value, example_ids, kernel):
+def _run_packed_rows(query, key, value, example_ids, kernel):
 
     def by_mask(query, key, value, example_ids):
         same = (example_ids[:, :, None] == example_ids[:, None, :])[:, None]  # [b, 1, l, l]
-        return _jax().nn.dot_product_attention(
+        return _import_jax().nn.dot_product_attention(
             query, key, value, mask=same, scale=1.0, implementation=kernel
         )
 
     parts = [part.swapaxes(1, 2) for part in (query, key, value)]  # each [b, l, n, d]
-    outputs = _jax().lax.cond(fits(example_ids), attention_by_offsets, by_mask, *parts, example_ids)
+    outputs = _import_jax().lax.cond(
+        fits(example_ids), attention_by_offsets, by_mask, *parts, example_ids
+    )
     return outputs.swapaxes(1, 2)
 
 
-def _to_rows(tensor):
+def _convert_to_rows(tensor):
     """Reshapes `[b, n, ..., l, d]` to `[b * ..., l, n, d]`."""
     tensor = tensor.reshape(*tensor.shape[:2], -1, *tensor.shape[-2:])  # [b, n, blocks, l, d]
     tensor = tensor.transpose(0, 2, 3, 1, 4)
     return tensor.reshape(-1, *tensor.shape[2:])
 
 
-def _by_splash(query, key, value, example_ids, window):
+def _run_splash(query, key, value, example_ids, window):
     # A causal encoder passes a bias instead of example ids.
     if example_ids.ndim != 2 or query.shape[2] % _LANES:
         return None
     from jax.experimental.pallas.ops.tpu.splash_attention import SegmentIds
 
-    kernel = _splash_kernel(query.shape[1], query.shape[2], window)
+    kernel = _make_splash_kernel(query.shape[1], query.shape[2], window)
 
     def attend(query, key, value, ids):
-        return _jax().vmap(kernel)(query, key, value, SegmentIds(ids, ids))
+        return _import_jax().vmap(kernel)(query, key, value, SegmentIds(ids, ids))
 
     distribution = keras.distribution.distribution()
     if distribution is None:
@@ -180,12 +183,14 @@ def _by_splash(query, key, value, example_ids, window):
     mesh = distribution.device_mesh.backend_mesh
     if query.shape[0] % mesh.shape[distribution.batch_dim_name]:
         return None
-    rows = _jax().sharding.PartitionSpec(distribution.batch_dim_name)
-    attend = _jax().shard_map(attend, mesh=mesh, in_specs=rows, out_specs=rows, check_vma=False)
+    rows = _import_jax().sharding.PartitionSpec(distribution.batch_dim_name)
+    attend = _import_jax().shard_map(
+        attend, mesh=mesh, in_specs=rows, out_specs=rows, check_vma=False
+    )
     return attend(query, key, value, example_ids)
 
 
-def _splash_kernel(num_heads, length, window):
+def _make_splash_kernel(num_heads, length, window):
     from jax.experimental.pallas.ops.tpu import splash_attention as splash
 
     shape = (length, length)
@@ -236,9 +241,11 @@ def attention_by_offsets(query: Tensor, key: Tensor, value: Tensor, example_ids:
 
 def fits(example_ids: Tensor) -> Tensor:
     """Returns whether `attention_by_offsets` supports these example ids `[b, l]`: bool scalar."""
-    numbers = _jax().numpy.where(example_ids == 0, _jax().numpy.iinfo("int32").max, example_ids)
-    in_order = _jax().numpy.all(numbers[:, 1:] >= numbers[:, :-1])
-    return in_order & (_segment_numbers(example_ids).max() < MOST_SEGMENTS)
+    numbers = _import_jax().numpy.where(
+        example_ids == 0, _import_jax().numpy.iinfo("int32").max, example_ids
+    )
+    in_order = _import_jax().numpy.all(numbers[:, 1:] >= numbers[:, :-1])
+    return in_order & (_compute_segment_numbers(example_ids).max() < MOST_SEGMENTS)
 
 
 def segments(example_ids: Tensor) -> tuple[Tensor, Tensor]:
@@ -246,19 +253,19 @@ def segments(example_ids: Tensor) -> tuple[Tensor, Tensor]:
 
     `s` is `MOST_SEGMENTS`. The starts of unused entries are -1, as cuDNN requires.
     """
-    numbers = _segment_numbers(example_ids)
-    lengths = (numbers[:, :, None] == _jax().numpy.arange(MOST_SEGMENTS)).sum(
+    numbers = _compute_segment_numbers(example_ids)
+    lengths = (numbers[:, :, None] == _import_jax().numpy.arange(MOST_SEGMENTS)).sum(
         1, dtype="int32"
     )  # [b, s]
-    starts = _jax().numpy.cumsum(lengths, axis=1) - lengths
-    starts = _jax().numpy.pad(
-        _jax().numpy.where(lengths > 0, starts, -1), [(0, 0), (0, 1)], constant_values=-1
+    starts = _import_jax().numpy.cumsum(lengths, axis=1) - lengths
+    starts = _import_jax().numpy.pad(
+        _import_jax().numpy.where(lengths > 0, starts, -1), [(0, 0), (0, 1)], constant_values=-1
     )
-    return _jax().numpy.where(lengths > 0, lengths, -1), starts
+    return _import_jax().numpy.where(lengths > 0, lengths, -1), starts
 
 
-def _segment_numbers(example_ids):
+def _compute_segment_numbers(example_ids):
     changes = example_ids[:, 1:] != example_ids[:, :-1]
-    return _jax().numpy.pad(
-        _jax().numpy.cumsum(changes, axis=1, dtype="int32"), [(0, 0), (1, 0)]
+    return _import_jax().numpy.pad(
+        _import_jax().numpy.cumsum(changes, axis=1, dtype="int32"), [(0, 0), (1, 0)]
     )  # [b, l], the run of each token

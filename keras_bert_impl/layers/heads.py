@@ -11,7 +11,6 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.layers.adapters import freeze_parts
 from keras_bert_impl.layers.basic import (
     ACTIVATIONS,
@@ -22,6 +21,7 @@ from keras_bert_impl.layers.basic import (
     ThreadValue,
 )
 from keras_bert_impl.layers.embeddings import Embeddings
+from keras_bert_impl.utils.errors import InputError
 
 Tensor = Any  # a tensor of any Keras backend
 _on = ThreadValue(False)
@@ -249,9 +249,9 @@ class ClassificationHead(keras.layers.Layer):
                 dtype=self.dtype_policy,
                 name="layer_norm",
             )
-        self.dense = self._dense(num_classes, "dense", use_bias=use_bias)
+        self.dense = self._create_dense(num_classes, "dense", use_bias=use_bias)
 
-    def _dense(self, units, name, activation=None, use_bias=True):
+    def _create_dense(self, units, name, activation=None, use_bias=True):
         return Dense(
             units,
             activation=activation,
@@ -267,7 +267,7 @@ class ClassificationHead(keras.layers.Layer):
             activation = HEAD_ACTIVATIONS[self.activation]
             width = self.transform_dim or input_shape[-1]
             use_bias = self.layer_norm is None
-            self.transform = self._dense(width, "transform", activation, use_bias)
+            self.transform = self._create_dense(width, "transform", activation, use_bias)
             self.transform.build(input_shape)
             input_shape = (*input_shape[:-1], width)
         if self.layer_norm is not None:
@@ -325,7 +325,9 @@ class ResidualHead(ClassificationHead):
         **kwargs,
     ) -> None:
         super().__init__(num_classes, **kwargs)
-        self.intermediate = self._dense(intermediate_dim, "intermediate", ACTIVATIONS[activation])
+        self.intermediate = self._create_dense(
+            intermediate_dim, "intermediate", ACTIVATIONS[activation]
+        )
         self.residual_norm = LayerNormalization(
             epsilon=residual_epsilon, dtype=self.dtype_policy, name="layer_norm"
         )
@@ -338,7 +340,7 @@ class ResidualHead(ClassificationHead):
         }
 
     def build(self, input_shape: tuple) -> None:
-        self.output_dense = self._dense(input_shape[-1], "output")
+        self.output_dense = self._create_dense(input_shape[-1], "output")
         self.intermediate.build(input_shape)
         self.output_dense.build((*input_shape[:-1], self.intermediate.units))
         self.residual_norm.build(input_shape)

@@ -155,11 +155,11 @@ class SegmentMask(keras.layers.Layer):
         # number of separators before each token
         before = ops.cumsum(is_separator, axis=1) - is_separator
         if self.segment == "first":
-            chosen = ops.logical_and(ops.equal(before, 0), ops.equal(is_separator, 0))
+            mask = ops.logical_and(ops.equal(before, 0), ops.equal(is_separator, 0))
         else:
-            chosen = ops.greater_equal(before, self.num_separators)
-        chosen = ops.cast(ops.logical_and(chosen, ops.not_equal(padding_mask, 0)), "int32")
-        return chosen * ops.cast(ops.cumsum(chosen, axis=1) <= self.limit, "int32")
+            mask = ops.greater_equal(before, self.num_separators)
+        mask = ops.cast(ops.logical_and(mask, ops.not_equal(padding_mask, 0)), "int32")
+        return mask * ops.cast(ops.cumsum(mask, axis=1) <= self.limit, "int32")
 
     def compute_output_spec(self, token_ids: Tensor, padding_mask: Tensor) -> keras.KerasTensor:
         return keras.KerasTensor(token_ids.shape, dtype="int32")
@@ -202,9 +202,9 @@ class LongformerAttention(SelfAttention):
     ) -> None:
         super().build(inputs_shape)
         hidden_dim = inputs_shape[-1]
-        self.query_global = self._dense(hidden_dim, "query_global", "query")
-        self.key_global = self._dense(hidden_dim, "key_global", "key")
-        self.value_global = self._dense(hidden_dim, "value_global", "value")
+        self.query_global = self._create_dense(hidden_dim, "query_global", "query")
+        self.key_global = self._create_dense(hidden_dim, "key_global", "key")
+        self.value_global = self._create_dense(hidden_dim, "value_global", "value")
         freeze_parts(self)
 
     def call(
@@ -216,27 +216,27 @@ class LongformerAttention(SelfAttention):
         training: bool = False,
         cache: Any = None,
     ) -> Tensor | tuple[Tensor, Tensor]:
-        outputs, weights = self._of_windows(inputs, bias, training)
-        of_slots, slot_weights = self._of_slots(inputs, bias, training)
+        outputs, weights = self._compute_windows(inputs, bias, training)
+        of_slots, slot_weights = self._compute_slots(inputs, bias, training)
         slots = bias["slots"][..., None]  # [b, length, 1]
         of_global = ops.take_along_axis(of_slots, ops.maximum(slots, 0), axis=1)
         outputs = self.output_dense(ops.where(slots >= 0, of_global, outputs))
         if not return_attention_scores:
             return outputs
-        return outputs, self._weights_of_row(weights, slot_weights, slots)
+        return outputs, self._expand_weights(weights, slot_weights, slots)
 
-    def _of_windows(self, inputs, bias, training):
+    def _compute_windows(self, inputs, bias, training):
         """Returns (outputs, weights). Each token attends to its window and to the global tokens."""
         query, key, value = (
             self._split_heads(layer(inputs)) for layer in (self.query, self.key, self.value)
         )  # [b, n, length, d]
-        key, value = (self._with_slots(part, bias["positions"]) for part in (key, value))
+        key, value = (self._append_slots(part, bias["positions"]) for part in (key, value))
         query = in_blocks(query * self.head_dim**-0.5, self.window)
-        outputs, weights, _ = self._attend(query, key, value, bias["window"], training)
+        outputs, weights, _ = self._apply_attention(query, key, value, bias["window"], training)
         outputs = from_blocks(outputs, ops.shape(inputs)[1])
         return self._join_heads(outputs), weights
 
-    def _with_slots(self, keys, positions):
+    def _append_slots(self, keys, positions):
         """Returns the keys or values that each block attends to: window and global tokens."""
         of_slots = ops.take_along_axis(keys, positions[:, None, :, None], axis=2)
         blocks = with_neighbors(in_blocks(keys, self.window))  # [b, n, blocks, 3 * window, d]
@@ -244,22 +244,22 @@ class LongformerAttention(SelfAttention):
         of_slots = ops.broadcast_to(of_slots[:, :, None], shape)
         return ops.concatenate([blocks, of_slots], axis=3)
 
-    def _of_slots(self, inputs, bias, training):
+    def _compute_slots(self, inputs, bias, training):
         """Returns (outputs of the global tokens `[b, g, hidden]`, attention weights)."""
         queries = ops.take_along_axis(inputs, bias["positions"][..., None], axis=1)
         query = self._split_heads(self.query_global(queries)) * self.head_dim**-0.5  # [b, n, g, d]
         key, value = (
             self._split_heads(layer(inputs)) for layer in (self.key_global, self.value_global)
         )
-        outputs, weights, _ = self._attend(query, key, value, bias["row"], training)
+        outputs, weights, _ = self._apply_attention(query, key, value, bias["row"], training)
         return self._join_heads(outputs), weights
 
-    def _weights_of_row(self, weights, slot_weights, slots):
+    def _expand_weights(self, weights, slot_weights, slots):
         length, keys = ops.shape(slots)[1], 3 * self.window
-        own = weights_of_row(weights[..., :keys], length)
+        row_weights = weights_of_row(weights[..., :keys], length)
         to_slots = from_blocks(weights[..., keys:], length)  # [b, n, length, g]
         in_slot = ops.equal(slots, ops.arange(ops.shape(slot_weights)[2]))  # [b, length, g]
         in_slot = ops.cast(in_slot, "float32")
-        own += ops.einsum("bnqg,bkg->bnqk", to_slots, in_slot)
+        row_weights += ops.einsum("bnqg,bkg->bnqk", to_slots, in_slot)
         of_global = ops.einsum("bngk,bqg->bnqk", slot_weights, in_slot)
-        return ops.where(slots[:, None] >= 0, of_global, own)
+        return ops.where(slots[:, None] >= 0, of_global, row_weights)

@@ -8,9 +8,9 @@ from typing import Any
 
 from keras import ops
 
-from keras_bert_impl.config import EncoderConfig
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.checkpoints.config import EncoderConfig
 from keras_bert_impl.layers.basic import own_gradient
+from keras_bert_impl.utils.errors import InputError
 
 
 def cross_entropy(labels: Any, logits: Any) -> Any:
@@ -22,10 +22,10 @@ def cross_entropy(labels: Any, logits: Any) -> Any:
     """
     labels, logits = ops.cast(labels, "int32"), ops.convert_to_tensor(logits)
     flat = ops.reshape(logits, (-1, logits.shape[-1]))
-    return ops.reshape(_cross_entropy(ops.reshape(labels, (-1,)), flat), ops.shape(labels))
+    return ops.reshape(_compute_cross_entropy(ops.reshape(labels, (-1,)), flat), ops.shape(labels))
 
 
-def _cross_entropy(labels, logits):
+def _compute_cross_entropy(labels, logits):
     """Implements `cross_entropy` for labels `[positions]` and logits `[positions, classes]`."""
 
     @own_gradient
@@ -33,18 +33,18 @@ def _cross_entropy(labels, logits):
         highest = ops.max(logits, axis=-1, keepdims=True)
         shares = ops.exp(logits - highest)  # the softmax times `total`, stored for the gradient
         total = ops.sum(shares, axis=-1, keepdims=True)
-        own = ops.take_along_axis(logits, labels[:, None], axis=-1) - highest
+        label_logits = ops.take_along_axis(logits, labels[:, None], axis=-1) - highest
 
         def gradient(*args, upstream=None):  # Only some Keras backends pass `upstream` by name.
             if upstream is None:
                 (upstream,) = args
             upstream = upstream[:, None]
             places = ops.stack([ops.arange(ops.shape(labels)[0], dtype="int32"), labels], axis=-1)
-            at_labels = (ops.exp(own) / total - 1.0) * upstream
+            at_labels = (ops.exp(label_logits) / total - 1.0) * upstream
             # The gradient is the softmax minus 1 at the label.
             return ops.scatter_update(shares * (upstream / total), places, at_labels[:, 0])
 
-        return (ops.log(total) - own)[:, 0], gradient
+        return (ops.log(total) - label_logits)[:, 0], gradient
 
     return losses(logits)
 
@@ -116,8 +116,8 @@ def attention_error(targets: Tensor, logits: Tensor, example_ids: Tensor) -> Ten
     Source: Jiao et al. 2020, "TinyBERT", section 3, equation 7.
     """
     errors = ops.mean(ops.square(logits - targets), axis=1)  # [batch, length, length]
-    looking, seen = example_ids[:, :, None], example_ids[:, None, :]
-    weights = ops.cast(ops.logical_and(looking > 0, ops.equal(looking, seen)), "float32")
+    query_ids, key_ids = example_ids[:, :, None], example_ids[:, None, :]
+    weights = ops.cast(ops.logical_and(query_ids > 0, ops.equal(query_ids, key_ids)), "float32")
     total = ops.maximum(ops.sum(weights, axis=(1, 2)), 1.0)
     return ops.sum(errors * weights, axis=(1, 2)) / total
 

@@ -39,15 +39,15 @@ class MeanPooling(_TokenPooling):
         real = ops.ones_like(states[:, :, 0])
         if padding_mask is not None:
             real = ops.cast(ops.not_equal(padding_mask, 0), "float32")  # [batch, length]
-        weights = self._weights(real)
+        weights = self._compute_weights(real)
         total = ops.sum(states * weights[:, :, None], axis=1)
-        number = self._divisor(ops.maximum(ops.sum(weights, axis=1, keepdims=True), 1.0))
+        number = self._compute_divisor(ops.maximum(ops.sum(weights, axis=1, keepdims=True), 1.0))
         return ops.cast(total / number, self.compute_dtype)
 
-    def _weights(self, real):
+    def _compute_weights(self, real):
         return real
 
-    def _divisor(self, total):
+    def _compute_divisor(self, total):
         return total
 
 
@@ -58,7 +58,7 @@ class MeanSqrtPooling(MeanPooling):
     Call arguments and output: same as `MeanPooling`.
     """
 
-    def _divisor(self, total):
+    def _compute_divisor(self, total):
         return ops.sqrt(total)
 
 
@@ -71,7 +71,7 @@ class WeightedMeanPooling(MeanPooling):
     Source: Muennighoff 2022, "SGPT", equation 2.
     """
 
-    def _weights(self, real):
+    def _compute_weights(self, real):
         return real * (ops.arange(ops.shape(real)[1], dtype="float32") + 1.0)
 
 
@@ -274,10 +274,10 @@ class PoolWindows(keras.layers.Layer):
             # A document without windows gets 0, because -1e9 overflows in float16.
             pooled = ops.where(ops.any(is_real, axis=1), pooled, 0.0)
         else:
-            pooled = ops.sum(self._weights(vectors, is_real) * vectors, axis=1)
+            pooled = ops.sum(self._compute_weights(vectors, is_real) * vectors, axis=1)
         return ops.cast(pooled, self.compute_dtype)
 
-    def _weights(self, vectors, is_real):
+    def _compute_weights(self, vectors, is_real):
         """Returns the weights of the windows, float32 `[batch, windows, 1]`."""
         if self.pooling == "attention":
             scores = self.score(self.dense(vectors))

@@ -28,37 +28,39 @@ def vocabulary_scores(labels: Any, logits: VocabularyLogits) -> VocabularyScores
     """
     labels = jnp.asarray(labels, "int32")
     states = logits.states.reshape(-1, logits.states.shape[-1])
-    losses, hits = _losses(labels.reshape(-1), states, logits.table, logits.bias)
+    losses, hits = _compute_losses(labels.reshape(-1), states, logits.table, logits.bias)
     return VocabularyScores(losses.reshape(labels.shape), hits.reshape(labels.shape))
 
 
 @jax.custom_vjp
-def _losses(labels, states, table, bias):
-    return _forward(labels, states, table, bias)[0]
+def _compute_losses(labels, states, table, bias):
+    return _run_forward(labels, states, table, bias)[0]
 
 
-def _forward(labels, states, table, bias):
+def _run_forward(labels, states, table, bias):
     def add(sums, block):
-        highest, total, own = sums  # each `[p]`
-        logits, place, is_own = _of_block(block, labels, states)
+        highest, total, label_logits = sums  # each `[p]`
+        logits, place, is_own = _compute_block(block, labels, states)
         of_label = jnp.take_along_axis(logits, place, axis=-1, mode="clip")[:, 0]
         higher = jnp.maximum(highest, logits.max(-1))
         total = total * jnp.exp(highest - higher) + jnp.exp(logits - higher[:, None]).sum(-1)
-        return (higher, total, jnp.where(is_own, of_label, own)), None
+        return (higher, total, jnp.where(is_own, of_label, label_logits)), None
 
     positions = jnp.zeros(len(labels), "float32")
     first = positions + 2 * _NOTHING, positions, positions
-    (highest, total, own), _ = jax.lax.scan(add, first, _blocks(table, bias, states.dtype))
+    (highest, total, label_logits), _ = jax.lax.scan(
+        add, first, _split_into_blocks(table, bias, states.dtype)
+    )
     log_total = highest + jnp.log(total)
-    hits = (own >= highest).astype("float32")
-    return (log_total - own, hits), (labels, states, table, bias, log_total)
+    hits = (label_logits >= highest).astype("float32")
+    return (log_total - label_logits, hits), (labels, states, table, bias, log_total)
 
 
-def _backward(kept, slopes):
-    labels, states, table, bias, log_total = kept
+def _run_backward(residuals, slopes):
+    labels, states, table, bias, log_total = residuals
 
     def add(of_states, block):
-        logits, place, _ = _of_block(block, labels, states)
+        logits, place, _ = _compute_block(block, labels, states)
         softmax = jnp.exp(logits - log_total[:, None])
         is_label = jnp.arange(logits.shape[-1]) == place
         of_logits = (softmax - is_label) * slopes[0][:, None]  # [p, tokens in the block]
@@ -68,15 +70,15 @@ def _backward(kept, slopes):
         return of_states, (of_table, of_logits.sum(0))
 
     of_states = jnp.zeros(states.shape, "float32")
-    of_states, parts = jax.lax.scan(add, of_states, _blocks(table, bias, states.dtype))
+    of_states, parts = jax.lax.scan(add, of_states, _split_into_blocks(table, bias, states.dtype))
     of_table, of_bias = (part.reshape(-1, *part.shape[2:])[: len(table)] for part in parts)
     return None, of_states.astype(states.dtype), of_table.astype(table.dtype), of_bias
 
 
-_losses.defvjp(_forward, _backward)
+_compute_losses.defvjp(_run_forward, _run_backward)
 
 
-def _blocks(table, bias, dtype):
+def _split_into_blocks(table, bias, dtype):
     """Splits the table and the bias into blocks of the vocabulary; pads the last block."""
     count = -(-len(table) // _LARGEST_BLOCK)
     size = -(-len(table) // (count * _TILE)) * _TILE
@@ -90,7 +92,7 @@ def _blocks(table, bias, dtype):
     }
 
 
-def _of_block(block, labels, states):
+def _compute_block(block, labels, states):
     """Returns (logits, index of each label in the block, whether the label is in the block)."""
     logits = jnp.dot(states, block["table"].T, preferred_element_type="float32") + block["bias"]
     place = labels - block["first"]

@@ -40,9 +40,9 @@ def next_states(
     state = encoder.embeddings(token_ids, None, new)
     extended = []
     for block, layer, pair in zip(encoder.blocks, encoder.attention_biases, cache, strict=True):
-        of_layer = KeyValueCache(*pair)
-        state = block(state, biases[layer], new, cache=of_layer)
-        extended.append((of_layer.key, of_layer.value))
+        layer_cache = KeyValueCache(*pair)
+        state = block(state, biases[layer], new, cache=layer_cache)
+        extended.append((layer_cache.key, layer_cache.value))
     if encoder.final_layer_norm is not None:
         state = encoder.final_layer_norm(state)
     return state, extended

@@ -9,11 +9,9 @@ from typing import Any, TypeAlias
 
 import keras
 
-from keras_bert_impl.cards import write_card
-from keras_bert_impl.config import EncoderConfig
-from keras_bert_impl.first_guesses import first_guesses
-from keras_bert_impl.internals import checks_its_inputs, requirement
-from keras_bert_impl.interop import (
+from keras_bert_impl.checkpoints.cards import write_card
+from keras_bert_impl.checkpoints.config import EncoderConfig
+from keras_bert_impl.checkpoints.interop import (
     encoder_tensors,
     huggingface_config,
     open_keras_hub_model,
@@ -23,7 +21,6 @@ from keras_bert_impl.interop import (
     to_keras_hub,
     write_model_directory,
 )
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.layers import Embeddings, LoRADense, is_added
 from keras_bert_impl.layers.basic import ThreadValue
 from keras_bert_impl.models.encoder_layers import (
@@ -46,6 +43,9 @@ from keras_bert_impl.models.weights import (
     values_deferred,
     values_of_encoder,
 )
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.first_guesses import first_guesses
+from keras_bert_impl.utils.internals import checks_its_inputs, requirement
 
 DType: TypeAlias = str | keras.DTypePolicy | None  # None: the global dtype policy
 Features = Any  # dict of int32 `[batch, length]` tensors, or `token_ids` alone
@@ -162,10 +162,10 @@ class Encoder(keras.Model):
         features = checked(features, self.config)
         features = {name: value for name, value in features.items() if value is not None}
         if self.virtual_tokens is not None:
-            given = [name for name in ("position_ids", "example_ids") if name in features]
-            if given:
+            unsupported = [name for name in ("position_ids", "example_ids") if name in features]
+            if unsupported:
                 raise InputError(
-                    f"an encoder with virtual tokens does not support {', '.join(given)}."
+                    f"an encoder with virtual tokens does not support {', '.join(unsupported)}."
                 )
         return super().__call__(features, *args, **kwargs)
 
@@ -222,10 +222,12 @@ class Encoder(keras.Model):
             >>> encoder = Encoder.from_pretrained("path/to/model", dropout=0.0)
             >>> encoder = Encoder.from_pretrained("hf://google-bert/bert-base-uncased")
         """
-        return cls._from_source(open_model(name_or_path, base=base), dtype, overrides, name=name)
+        return cls._load_from_source(
+            open_model(name_or_path, base=base), dtype, overrides, name=name
+        )
 
     @classmethod
-    def _from_source(cls, source, dtype, overrides, **arguments):
+    def _load_from_source(cls, source, dtype, overrides, **arguments):
         config = read_encoder_config(source, with_adapter=True)
         with values_deferred():
             encoder = cls(dataclasses.replace(config, **overrides), dtype=dtype, **arguments)
@@ -250,7 +252,7 @@ class Encoder(keras.Model):
             >>> backbone = keras_hub.models.BertBackbone.from_preset("bert_tiny_en_uncased")
             >>> encoder = Encoder.from_keras_hub(backbone)
         """
-        return cls._from_source(open_keras_hub_model(backbone), dtype, overrides)
+        return cls._load_from_source(open_keras_hub_model(backbone), dtype, overrides)
 
     def to_keras_hub(self, dtype: DType = None) -> keras.Model:
         """Returns a KerasHub backbone with this encoder's weights.

@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 import keras
 import numpy as np
 
-from keras_bert_impl.config import EncoderConfig
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.checkpoints.config import EncoderConfig
 from keras_bert_impl.layers import (
     AttentionBias,
     BlockSparsity,
@@ -22,6 +21,7 @@ from keras_bert_impl.layers import (
     TransformerBlock,
     VirtualTokens,
 )
+from keras_bert_impl.utils.errors import InputError
 
 FEATURES = (
     "token_ids",
@@ -67,15 +67,15 @@ def with_all_names(features: Any) -> dict[str, Any]:
 def renamed(names: Iterable[str]) -> str:
     """Returns a hint for names from other libraries, such as `input_ids`, or an empty string."""
     names = list(names)
-    known = _OTHER_NAMES | {name: name for name in FEATURES}
-    pairs = [f'"{known[name]}": x["{name}"]' for name in names if name in known]
+    feature_names = _OTHER_NAMES | {name: name for name in FEATURES}
+    pairs = [f'"{feature_names[name]}": x["{name}"]' for name in names if name in feature_names]
     return f" Write {{{', '.join(pairs)}}}." if _OTHER_NAMES.keys() & set(names) else ""
 
 
 def check_call(arguments: Iterable[str]) -> None:
     """Raises `InputError` for features that are passed as arguments of a call."""
-    feature_of = _OTHER_NAMES | {name: name for name in FEATURES}
-    pairs = [f'"{feature_of[name]}": {name}' for name in arguments if name in feature_of]
+    feature_names = _OTHER_NAMES | {name: name for name in FEATURES}
+    pairs = [f'"{feature_names[name]}": {name}' for name in arguments if name in feature_names]
     if pairs:
         line = ", ".join(['"token_ids": token_ids', *pairs])
         raise InputError(f"the features are one argument, a dict. Write encoder({{{line}}}).")
@@ -83,20 +83,20 @@ def check_call(arguments: Iterable[str]) -> None:
 
 def checked(features: Any, config: EncoderConfig) -> dict[str, Any]:
     """Validates features. Returns a dict with the keys `FEATURES`."""
-    found = with_all_names(features)
-    for name, value in found.items():
+    all_features = with_all_names(features)
+    for name, value in all_features.items():
         if value is not None:
-            found[name] = _check_ids(name, value)
-    check_values(found, config)
-    _warn_of_padding(found, config)
-    _check_global_mask(found["global_mask"], config)
-    _check_equal_shapes(found)
-    length = found["token_ids"].shape[1]
-    if found["position_ids"] is None and length and length > config.max_length:
+            all_features[name] = _check_ids(name, value)
+    check_values(all_features, config)
+    _warn_of_padding(all_features, config)
+    _check_global_mask(all_features["global_mask"], config)
+    _check_equal_shapes(all_features)
+    length = all_features["token_ids"].shape[1]
+    if all_features["position_ids"] is None and length and length > config.max_length:
         raise ValueError(
             f"token_ids may be up to max_length={config.max_length} long. Received: length={length}"
         )
-    return found
+    return all_features
 
 
 def check_values(features: dict[str, Any], config: EncoderConfig) -> None:
@@ -109,12 +109,12 @@ def check_values(features: dict[str, Any], config: EncoderConfig) -> None:
     }
     for name, limit in limits.items():
         value = features.get(name)
-        known = None if value is None or not limit else _values(value)
-        if known is None or not known.size or 0 <= known.min() <= known.max() < limit:
+        ids = None if value is None or not limit else _read_values(value)
+        if ids is None or not ids.size or 0 <= ids.min() <= ids.max() < limit:
             continue
-        index = np.unravel_index(np.argmax((known < 0) | (known >= limit)), known.shape)
+        index = np.unravel_index(np.argmax((ids < 0) | (ids >= limit)), ids.shape)
         raise InputError(
-            f"{name} must be in [0, {limit}). Received: {known[index]} at {list(map(int, index))}"
+            f"{name} must be in [0, {limit}). Received: {ids[index]} at {list(map(int, index))}"
         )
 
 
@@ -146,7 +146,7 @@ def _check_ids(name, value):
 def _warn_of_padding(features, config):
     if features["padding_mask"] is not None or features["example_ids"] is not None:
         return
-    ids = _values(features["token_ids"])
+    ids = _read_values(features["token_ids"])
     if ids is not None and ids.size and (ids[:, -1] == config.pad_token_id).any():
         warnings.warn(
             "token_ids end with padding, but there is no padding_mask, so the padding is treated "
@@ -160,8 +160,8 @@ def _check_global_mask(mask, config):
         return
     if config.max_global_tokens is None:
         raise InputError(f"a {config.architecture} encoder has no global tokens; omit global_mask.")
-    known = _values(mask)
-    count = 0 if known is None else int((known != 0).sum(axis=1).max(initial=0))
+    mask_values = _read_values(mask)
+    count = 0 if mask_values is None else int((mask_values != 0).sum(axis=1).max(initial=0))
     if count > config.max_global_tokens:
         raise InputError(
             f"global_mask may have up to max_global_tokens={config.max_global_tokens} tokens in a "
@@ -179,7 +179,7 @@ def _check_equal_shapes(features):
             )
 
 
-def _values(tensor):
+def _read_values(tensor):
     """Returns the values of a tensor, or None if the tensor is symbolic."""
     if isinstance(tensor, keras.KerasTensor):
         return None
@@ -234,8 +234,8 @@ def create_layers(
             dtype=dtype.variable_dtype,
             name="virtual_tokens",
         )
-    attention_biases = _attention_biases(config, dtype)
-    blocks = _blocks(config, dtype)
+    attention_biases = _create_attention_biases(config, dtype)
+    blocks = _create_blocks(config, dtype)
     if config.final_norm:
         final_layer_norm = LayerNormalization(
             epsilon=config.layer_norm_epsilon,
@@ -253,7 +253,7 @@ def create_layers(
     )
 
 
-def _attention_biases(config, dtype):
+def _create_attention_biases(config, dtype):
     if config.max_global_tokens is not None:
         bias_of_all = GlobalAttentionBias(
             config.window, config.max_global_tokens, dtype=dtype, name="global_attention_bias"
@@ -264,15 +264,15 @@ def _attention_biases(config, dtype):
     has_prompt = config.adapter is not None and config.adapter.kind == "prompt"
     num_virtual_tokens = config.adapter.size if has_prompt else 0
 
-    def bias(window, name):
+    def create_bias(window, name):
         return AttentionBias(window, config.causal, num_virtual_tokens, dtype=dtype, name=name)
 
-    every = bias(None, "attention_bias")
-    local = every if config.window is None else bias(config.window, "local_attention_bias")
+    every = create_bias(None, "attention_bias")
+    local = every if config.window is None else create_bias(config.window, "local_attention_bias")
     return [local if config.is_local(index) else every for index in range(config.num_layers)]
 
 
-def _blocks(config, dtype):
+def _create_blocks(config, dtype):
     blocks = [
         TransformerBlock(
             num_heads=config.num_heads,
@@ -289,7 +289,7 @@ def _blocks(config, dtype):
             rotary_base=config.rotary_base_of(index),
             window=config.window if config.is_local(index) else None,
             has_global_tokens=config.max_global_tokens is not None,
-            sparsity=_sparsity(config, index),
+            sparsity=_create_sparsity(config, index),
             adapter=config.adapter,
             dtype=dtype,
             name=f"layer_{index}",
@@ -299,7 +299,7 @@ def _blocks(config, dtype):
     return [block for block in blocks for _ in range(config.num_layers // len(blocks))]
 
 
-def _sparsity(config, index):
+def _create_sparsity(config, index):
     if config.block_size is None:
         return None
     return BlockSparsity(config.block_size, config.num_random_blocks, config.max_length, index)
@@ -317,7 +317,9 @@ def apply_layers(
     """
     mode = {} if training is None else {"training": training}
     token_ids, position_ids = features["token_ids"], features["position_ids"]
-    biases = {layer: _bias(layer, features) for layer in dict.fromkeys(layers.attention_biases)}
+    biases = {
+        layer: _compute_bias(layer, features) for layer in dict.fromkeys(layers.attention_biases)
+    }
     states = [layers.embeddings(token_ids, features["segment_ids"], position_ids, **mode)]
     first = 0  # number of virtual tokens before the first token
     if layers.virtual_tokens is not None:
@@ -347,7 +349,7 @@ def outputs_of(
     return {"sequence_output": sequence, "pooled_output": pooled}
 
 
-def _bias(layer, features):
+def _compute_bias(layer, features):
     masks = [features[name] for name in ("token_ids", "padding_mask", "example_ids")]
     if isinstance(layer, GlobalAttentionBias):
         masks.append(features["global_mask"])

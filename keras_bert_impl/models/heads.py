@@ -5,11 +5,11 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_bert_impl.config import EncoderConfig
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.settings import Rate, check
+from keras_bert_impl.checkpoints.config import EncoderConfig
 from keras_bert_impl.layers import ClassificationHead, MaskedLMHead, ResidualHead, SegmentMask
 from keras_bert_impl.models.encoder import Encoder
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.settings import Rate, check
 
 # Activation of heads that use the first token's hidden state instead of the pooler.
 _SEQUENCE_TRANSFORMS = {
@@ -55,17 +55,17 @@ def sequence_head(
 ) -> ClassificationHead:
     """Creates the head that classifies a sequence from its `sequence_vector`."""
     architecture = encoder.config.architecture
-    transform = _sequence_transform(encoder.config)
+    transform = _find_sequence_transform(encoder.config)
     if pools_tokens and transform is None and architecture not in _WITH_POOLER:
         raise InputError(
             f"pooling is not available for {architecture}, whose head has a fixed pooling."
         )
     if not pools_tokens and needs_pooler(encoder.config) and not encoder.config.use_pooler:
         raise InputError("text classification needs an encoder with a pooler: use_pooler=True.")
-    return _head(encoder, num_classes, dropout, transform, name)
+    return _create_head(encoder, num_classes, dropout, transform, name)
 
 
-def _sequence_transform(config):
+def _find_sequence_transform(config):
     if config.architecture == "big_bird":
         return config.activation
     return _SEQUENCE_TRANSFORMS.get(config.architecture)
@@ -97,7 +97,7 @@ def check_sees_both_sides(config: EncoderConfig, what: str) -> None:
 
 def sequence_vector(encoder: Encoder, outputs: dict[str, Any]) -> Any:
     """Returns the vector that `sequence_head` classifies, `[batch, hidden]`."""
-    if _sequence_transform(encoder.config) is not None:
+    if _find_sequence_transform(encoder.config) is not None:
         return outputs["sequence_output"][:, 0]
     return outputs["pooled_output"]
 
@@ -109,7 +109,7 @@ def token_head(
     name: str = "token_classifier",
 ) -> ClassificationHead:
     """Creates the head that classifies each token from its last hidden state."""
-    return _head(encoder, num_classes, dropout, None, name)
+    return _create_head(encoder, num_classes, dropout, None, name)
 
 
 def span_head(
@@ -119,9 +119,9 @@ def span_head(
     if encoder.config.architecture != "big_bird":
         return token_head(encoder, 2, dropout, name)
     config = encoder.config
-    more = {"intermediate_dim": config.intermediate_dim, "activation": config.activation}
-    more["residual_epsilon"] = config.layer_norm_epsilon
-    return _head(encoder, 2, dropout, None, name, head_class=ResidualHead, **more)
+    options = {"intermediate_dim": config.intermediate_dim, "activation": config.activation}
+    options["residual_epsilon"] = config.layer_norm_epsilon
+    return _create_head(encoder, 2, dropout, None, name, head_class=ResidualHead, **options)
 
 
 def choice_head(
@@ -132,10 +132,10 @@ def choice_head(
     if choice_needs_pooler(encoder.config) and not encoder.config.use_pooler:
         raise InputError("multiple choice needs an encoder with a pooler: use_pooler=True.")
     if architecture in ("flaubert", "xlm"):  # two linear layers, with 2 units and 1 unit
-        return _head(encoder, 1, dropout, "linear", name, transform_dim=2)
+        return _create_head(encoder, 1, dropout, "linear", name, transform_dim=2)
     has_transform = architecture in ("electra", "distilbert")
     transform = _SEQUENCE_TRANSFORMS[architecture] if has_transform else None
-    return _head(encoder, 1, dropout, transform, name)
+    return _create_head(encoder, 1, dropout, transform, name)
 
 
 def choice_needs_pooler(config: EncoderConfig) -> bool:
@@ -144,7 +144,7 @@ def choice_needs_pooler(config: EncoderConfig) -> bool:
 
 def pooled_head(encoder: Encoder, name: str, dropout: float = 0.0) -> ClassificationHead:
     """Creates the head for `"next_sentence"` or `"sentence_order"`."""
-    return _classification_head(encoder, 2, dropout, None, name)
+    return _create_classification_head(encoder, 2, dropout, None, name)
 
 
 def linear_map(encoder: Encoder, dim: int, name: str) -> keras.layers.Dense:
@@ -163,20 +163,20 @@ def linear_map(encoder: Encoder, dim: int, name: str) -> keras.layers.Dense:
 
 def replaced_token_head(encoder: Encoder, name: str = "replaced_token") -> ClassificationHead:
     """Creates ELECTRA's replaced token detection head: one logit per token."""
-    return _classification_head(encoder, 1, 0.0, encoder.config.activation, name)
+    return _create_classification_head(encoder, 1, 0.0, encoder.config.activation, name)
 
 
-def _head(encoder, num_classes, dropout, transform, name, **more):
+def _create_head(encoder, num_classes, dropout, transform, name, **options):
     config = encoder.config
     if config.architecture == "modernbert":  # Every ModernBERT head has the same transform.
-        transform, more = "gelu", {"layer_norm_epsilon": config.layer_norm_epsilon}
-        more["use_bias"] = not config.causal  # Causal models have no bias.
+        transform, options = "gelu", {"layer_norm_epsilon": config.layer_norm_epsilon}
+        options["use_bias"] = not config.causal  # Causal models have no bias.
     dropout = config.dropout if dropout is None else dropout
-    return _classification_head(encoder, num_classes, dropout, transform, name, **more)
+    return _create_classification_head(encoder, num_classes, dropout, transform, name, **options)
 
 
-def _classification_head(
-    encoder, num_classes, dropout, transform, name, head_class=ClassificationHead, **more
+def _create_classification_head(
+    encoder, num_classes, dropout, transform, name, head_class=ClassificationHead, **options
 ):
     return head_class(
         num_classes,
@@ -185,7 +185,7 @@ def _classification_head(
         initializer_range=encoder.config.initializer_range,
         dtype=encoder.dtype_policy,
         name=name,
-        **more,
+        **options,
     )
 
 

@@ -11,17 +11,17 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_bert_impl.internals import (
+from keras_bert_impl.checkpoints.interop.layouts.bert import TensorName
+from keras_bert_impl.checkpoints.interop.source import ModelSource
+from keras_bert_impl.layers import is_added
+from keras_bert_impl.layers.basic import ThreadValue
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.internals import (
     all_layers,
     forget_variables_without_values,
     has_value,
     set_first_value,
 )
-from keras_bert_impl.interop.layouts.bert import TensorName
-from keras_bert_impl.interop.source import ModelSource
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.layers import is_added
-from keras_bert_impl.layers.basic import ThreadValue
 
 
 def no_hdf5(cls: type) -> type:
@@ -57,7 +57,7 @@ def new_name(class_name: str) -> str:
 def frozen(model: keras.Model) -> dict[str, list[int]]:
     """Returns the indices of the layers and weights that are not trainable."""
     return {
-        "layers": [n for n, layer in enumerate(_layers(model)) if not layer.trainable],
+        "layers": [n for n, layer in enumerate(_list_layers(model)) if not layer.trainable],
         "weights": [n for n, weight in enumerate(model.weights) if not weight.trainable],
     }
 
@@ -66,13 +66,14 @@ def set_frozen(model: keras.Model, state: dict[str, list[int]] | None) -> None:
     """Sets `trainable` of all layers and weights to a state from `frozen`."""
     if state is None:
         return
-    for number, layer in enumerate(_layers(model)):  # An outer layer precedes its inner layers.
+    # An outer layer precedes its inner layers.
+    for number, layer in enumerate(_list_layers(model)):
         layer.trainable = number not in state["layers"]
     for number, weight in enumerate(model.weights):
         weight.trainable = number not in state["weights"]
 
 
-def _layers(model):
+def _list_layers(model):
     return all_layers(model, include_self=True)
 
 
@@ -82,7 +83,7 @@ _COLUMNS = 64  # number of columns of a transposed array that are copied at once
 
 def copy_of(array: np.ndarray, dtype: str) -> np.ndarray:
     """Returns an aligned, C-contiguous copy of an array with the given dtype."""
-    copy = _empty(array.shape, np.dtype(dtype))
+    copy = _create_empty(array.shape, np.dtype(dtype))
     if array.ndim == 2 and not array.flags.c_contiguous:
         for start in range(0, array.shape[1], _COLUMNS):
             columns = slice(start, start + _COLUMNS)
@@ -92,7 +93,7 @@ def copy_of(array: np.ndarray, dtype: str) -> np.ndarray:
     return copy
 
 
-def _empty(shape, dtype):
+def _create_empty(shape, dtype):
     size = math.prod(shape) * dtype.itemsize
     memory = np.empty(size + _ALIGNMENT, "uint8")
     start = -memory.ctypes.data % _ALIGNMENT
@@ -150,7 +151,7 @@ class MissingTensorError(InputError):
 
 def load_weights(model: keras.Model, directory: ModelSource, names: list[TensorName]) -> list[str]:
     """Assigns the tensors of a model directory to a built model's variables."""
-    variables = _by_path(model)
+    variables = _index_by_path(model)
     for name in names:
         _check_shape(directory, name, tuple(variables[name.variable].shape))
     fresh, not_finite = [], []
@@ -168,13 +169,13 @@ def load_weights(model: keras.Model, directory: ModelSource, names: list[TensorN
         if not has_value(variable):
             set_first_value(variable)
     unread = [name for name in directory.unread() if not name.endswith(_UNUSED)]
-    for what, found in (
+    for remark, tensor_names in (
         ("newly initialized; train before use", fresh),
         ("not loaded", unread),
         ("NaN or infinite values in", not_finite),
     ):
-        if found:
-            _log.warning("%s: %s: %s", directory.name, what, ", ".join(found))
+        if tensor_names:
+            _log.warning("%s: %s: %s", directory.name, remark, ", ".join(tensor_names))
     return fresh
 
 
@@ -232,7 +233,7 @@ def tensors_of(
     in_place_of: dict[str, np.ndarray] | None = None,
 ) -> dict[str, np.ndarray]:
     """Returns the weights of a built model as {tensor name: float32 array}."""
-    variables = _by_path(model)
+    variables = _index_by_path(model)
     parts: dict[str, list[np.ndarray]] = {}
     axes = {prefix + name.tensor: name.axis for name in names}
     for name in names:
@@ -248,5 +249,5 @@ def tensors_of(
     }
 
 
-def _by_path(model):
+def _index_by_path(model):
     return {variable.path: variable for variable in model.weights}

@@ -1,6 +1,6 @@
 """Pre-training: corpus → documents → sentences → examples → rows → records → masked batches."""
 
-from keras_bert_impl.lazy import lazy_names
+from keras_bert_impl.utils.lazy import lazy_names
 
 # Public name -> module. Names are loaded lazily because the readers do not need TensorFlow.
 _HOMES = {

@@ -9,13 +9,8 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from keras_bert_impl.first_guesses import known_arguments
-from keras_bert_impl.interop import open_model, read_encoder_config
-from keras_bert_impl.interop.sentence_transformers import copy_sentence_settings
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.files import claim, replace_directory, write_json
-from keras_bert_impl.io.paths import expanded, local_path
-from keras_bert_impl.io.reading import read_json
+from keras_bert_impl.checkpoints.interop import open_model, read_encoder_config
+from keras_bert_impl.checkpoints.interop.sentence_transformers import copy_sentence_settings
 from keras_bert_impl.models.heads import check_sees_both_sides
 from keras_bert_impl.pretraining.corpus.cutting import as_paths, numbered
 from keras_bert_impl.pretraining.corpus.preparation import Progress, prepare, shown_progress
@@ -26,6 +21,11 @@ from keras_bert_impl.pretraining.settings import AdaptationSettings, PretrainSet
 from keras_bert_impl.tokenizers import Tokenizer
 from keras_bert_impl.training.runs.run_directory import remove_checkpoints
 from keras_bert_impl.training.strategy import check_strategy, num_workers
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.first_guesses import known_arguments
+from keras_bert_impl.utils.io.files import claim, replace_directory, write_json
+from keras_bert_impl.utils.io.paths import expanded, local_path
+from keras_bert_impl.utils.io.reading import read_json
 
 
 @known_arguments("adapt")
@@ -113,7 +113,7 @@ def adapt(
         _check_same_text(directory, corpus.sha256, name, length, resume)
         if not (records / MANIFEST).exists():
             tokenizer = Tokenizer.from_pretrained(source.path)
-            used = _needed(corpus, settings, length)
+            used = _compute_needed(corpus, settings, length)
             if used.documents < corpus.documents and verbose != 0:
                 print(
                     f"preparing {used.documents:,} of {corpus.documents:,} documents, enough for "
@@ -123,7 +123,7 @@ def adapt(
             with contextlib.ExitStack() as stack:
                 if progress is None and verbose != 0:
                     progress = stack.enter_context(shown_progress())
-                texts = _texts(read_documents(paths, format), used.share)
+                texts = _sample_texts(read_documents(paths, format), used.share)
                 prepare(
                     texts, records, tokenizer, length, "mlm",
                     held_out=used.held_out, seed=seed, progress=progress,
@@ -169,18 +169,18 @@ class _Needed(NamedTuple):
 def _read(documents: Iterable[Document]) -> _Corpus:
     digest, count, characters = hashlib.sha256(), 0, 0
 
-    def hashed():
+    def hash_documents():
         for document in documents:
             digest.update("\n".join([*document.paragraphs, ""]).encode("utf-8", "surrogatepass"))
             digest.update(b"\0")
             yield document
 
-    for document in _distinct(hashed()):
+    for document in _skip_duplicates(hash_documents()):
         count, characters = count + 1, characters + document.characters
     return _Corpus(digest.hexdigest(), count, characters)
 
 
-def _needed(corpus: _Corpus, settings: AdaptationSettings, length: int) -> _Needed:
+def _compute_needed(corpus: _Corpus, settings: AdaptationSettings, length: int) -> _Needed:
     rows = settings.adapt_steps * settings.adapt_batch_size + _HELD_OUT_ROWS
     # minimum number of rows in the text
     available = max(corpus.characters / (length * _CHARACTERS), 1.0)
@@ -193,14 +193,14 @@ def _needed(corpus: _Corpus, settings: AdaptationSettings, length: int) -> _Need
     return _Needed(share, count, max(held_out, 2 / count))
 
 
-def _texts(documents: Iterable[Document], share: float) -> Iterator[str]:
+def _sample_texts(documents: Iterable[Document], share: float) -> Iterator[str]:
     """Yields the texts of a fraction of the documents, evenly spaced in the corpus."""
-    for number, document in enumerate(_distinct(documents)):
+    for number, document in enumerate(_skip_duplicates(documents)):
         if math.floor(number * share) > math.floor((number - 1) * share):
             yield "\n".join(document.paragraphs)
 
 
-def _distinct(documents):
+def _skip_duplicates(documents):
     counts = {"documents": 0, "duplicate_documents": 0}
     return (document for _, document in numbered(documents, counts))
 
@@ -218,10 +218,13 @@ def _check_same_text(directory, sha256, name, length, resume):
         if not resume:
             raise InputError(f"{directory} contains an adapted model. Choose another directory.")
         before = read_json(path)
-        for name, what in (("sha256", "other text"), ("length", "a different sequence length")):
+        for name, difference in (
+            ("sha256", "other text"),
+            ("length", "a different sequence length"),
+        ):
             if before.get(name) != now[name]:
                 raise InputError(
-                    f"{directory} contains a model adapted with {what}: text "
+                    f"{directory} contains a model adapted with {difference}: text "
                     f"{before.get('text')}, adapt_length {before.get('length')}. Use the same text "
                     "and length, or choose another directory."
                 )

@@ -7,11 +7,9 @@ from pathlib import Path
 import keras
 from keras.optimizers.schedules import LearningRateSchedule
 
-from keras_bert_impl.config import EncoderConfig
-from keras_bert_impl.hub import local_directory
-from keras_bert_impl.interop import encoder_config
-from keras_bert_impl.io.errors import InputError, listed
-from keras_bert_impl.io.reading import read_json
+from keras_bert_impl.checkpoints.config import EncoderConfig
+from keras_bert_impl.checkpoints.hub import local_directory
+from keras_bert_impl.checkpoints.interop import encoder_config
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.pretraining.masking.masking import Masking
 from keras_bert_impl.pretraining.objectives import OBJECTIVES, ReplacedTokens
@@ -28,6 +26,8 @@ from keras_bert_impl.training.optimizers.schedules import (
     OneCycle,
     TimeBudget,
 )
+from keras_bert_impl.utils.errors import InputError, listed
+from keras_bert_impl.utils.io.reading import read_json
 
 _OPTIMIZERS = {"adamw": AdamW, "lamb": LAMB}
 _SCHEDULES = {"linear": LinearWarmupDecay, "cosine": CosineWarmupDecay, "one_cycle": OneCycle}
@@ -40,7 +40,7 @@ def build_pretrainer(
     schedule: LearningRateSchedule,
 ) -> Pretrainer:
     """Returns the compiled `Pretrainer` of a run. Call it inside `strategy.scope()`."""
-    pretrainer = _pretrainer(settings, names, tokenizer)
+    pretrainer = _build_pretrainer(settings, names, tokenizer)
     optimizer = _OPTIMIZERS[settings.optimizer](
         schedule,
         weight_decay=settings.weight_decay,
@@ -86,11 +86,11 @@ def masking(settings: PretrainSettings) -> Masking:
     )
 
 
-def _pretrainer(settings, names, tokenizer):
+def _build_pretrainer(settings, names, tokenizer):
     overrides = {}
     if settings.dropout is not None:
         overrides = {"dropout": settings.dropout, "attention_dropout": settings.dropout}
-    objectives = [_objective(name, settings, tokenizer, overrides) for name in names]
+    objectives = [_build_objective(name, settings, tokenizer, overrides) for name in names]
     if "left_to_right" in names:
         overrides["causal"] = True
     keras.utils.set_random_seed(settings.seed)
@@ -104,7 +104,7 @@ def _pretrainer(settings, names, tokenizer):
     return Pretrainer(Encoder(config, dtype=settings.dtype), objectives)
 
 
-def _objective(name, settings, tokenizer, overrides):
+def _build_objective(name, settings, tokenizer, overrides):
     if name == "replaced_token" and settings.generator is not None:
         return ReplacedTokens(generator=_shape(settings.generator, tokenizer, overrides))
     if name in DISTILLATIONS:
@@ -122,7 +122,7 @@ def _objective(name, settings, tokenizer, overrides):
 def model_config(model: dict | str) -> EncoderConfig:
     """Reads the configuration of a model from a dict, a `config.json` or a published model."""
     if isinstance(model, dict):
-        return _config_of(model)
+        return _build_config(model)
     if Path(model).suffix == ".json":
         path = model_file(model)
         return encoder_config(read_json(path), path)
@@ -133,16 +133,16 @@ def _shape(model, tokenizer, overrides):
     """Returns the configuration of a newly initialized model for a tokenizer."""
     if not isinstance(model, dict):
         overrides = {"vocabulary_size": tokenizer.vocabulary_size, **overrides}
-    return _for_tokenizer(model_config(model), tokenizer, overrides)
+    return _fit_to_tokenizer(model_config(model), tokenizer, overrides)
 
 
-def _config_of(fields):
-    known = {field.name for field in dataclasses.fields(EncoderConfig)}
-    unknown = sorted(set(fields) - known)
+def _build_config(fields):
+    field_names = {field.name for field in dataclasses.fields(EncoderConfig)}
+    unknown = sorted(set(fields) - field_names)
     if unknown:
         raise InputError(
             f"EncoderConfig has no field {listed(unknown)}. Its fields are "
-            f"{', '.join(sorted(known))}."
+            f"{', '.join(sorted(field_names))}."
         )
     try:
         return EncoderConfig(**fields)
@@ -150,7 +150,7 @@ def _config_of(fields):
         raise InputError(f"the model's configuration is incomplete: {error}.") from error
 
 
-def _for_tokenizer(config, tokenizer, overrides):
+def _fit_to_tokenizer(config, tokenizer, overrides):
     changes = {"pad_token_id": tokenizer.pad_id}
     if config.position_offset:  # RoBERTa's positions start after the padding id.
         changes["position_offset"] = tokenizer.pad_id + 1

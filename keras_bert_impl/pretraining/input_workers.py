@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.utils.errors import InputError
 
 _SECONDS_BETWEEN, _MISSES = 2.0, 5
 _TIMEOUT = 5.0  # seconds to connect
@@ -62,7 +62,7 @@ class InputWorkerWatch:
                 except OSError:
                     missed[address] += 1
                 if missed[address] == _MISSES and not self._is_over.is_set():
-                    _end(address)
+                    _stop_run(address)
 
 
 def connect(address: str, timeout: float) -> None:
@@ -71,7 +71,7 @@ def connect(address: str, timeout: float) -> None:
     socket.create_connection((host, int(port)), timeout).close()
 
 
-def _end(address):
+def _stop_run(address):
     print(
         f"the input worker {address} has not responded for {_SECONDS_BETWEEN * _MISSES:.0f} "
         "seconds, so the run ends. Restart this worker or name other input_workers. Then run "

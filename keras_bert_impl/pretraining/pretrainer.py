@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 import keras
 from keras import ops
 
-from keras_bert_impl.cards import write_card
-from keras_bert_impl.internals import track_loss
-from keras_bert_impl.interop import (
+from keras_bert_impl.checkpoints.cards import write_card
+from keras_bert_impl.checkpoints.interop import (
     encoder_tensors,
     has_class,
     huggingface_config,
@@ -24,8 +23,7 @@ from keras_bert_impl.interop import (
     tied_tensors,
     write_model_directory,
 )
-from keras_bert_impl.interop.layouts import layout_of
-from keras_bert_impl.io.errors import InputError, listed
+from keras_bert_impl.checkpoints.interop.layouts import layout_of
 from keras_bert_impl.layers.heads import VocabularyLogits, factored_logits
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.models.heads import check_sees_both_sides
@@ -47,6 +45,8 @@ from keras_bert_impl.pretraining.objectives.base import (
 )
 from keras_bert_impl.training.runs.reports import encoder_flops
 from keras_bert_impl.training.steps.trainer import ReplicatedTrainer
+from keras_bert_impl.utils.errors import InputError, listed
+from keras_bert_impl.utils.internals import track_loss
 
 if TYPE_CHECKING:
     from keras_bert_impl.tokenizers import Tokenizer  # imports TensorFlow
@@ -101,22 +101,22 @@ class Pretrainer(ReplicatedTrainer, keras.Model):
         features = [name for objective in objectives for name in objective.features]
         names = dict.fromkeys([*ENCODER_FEATURES, *features])
         inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in names}
-        given = inputs
+        encoder_inputs = inputs
         outputs: Tensors = {}
         for objective in objectives:
-            given, more = objective.prepare(encoder, given)
-            outputs |= more
+            encoder_inputs, extra_outputs = objective.prepare(encoder, encoder_inputs)
+            outputs |= extra_outputs
         details = dict.fromkeys(name for objective in objectives for name in objective.details)
         detailed = encoder.with_outputs(*details) if details else encoder
-        encoded = detailed({name: given[name] for name in ENCODER_FEATURES})
+        encoded = detailed({name: encoder_inputs[name] for name in ENCODER_FEATURES})
         for objective in objectives:
-            outputs |= objective.connect(encoder, encoded, given)
+            outputs |= objective.connect(encoder, encoded, encoder_inputs)
         super().__init__(inputs=inputs, outputs=outputs, name=name, **kwargs)
 
         # === Config ===
         self.encoder = encoder
         self.objectives = objectives
-        self._head_tensors()  # This raises before training if the model cannot be saved.
+        self._list_head_tensors()  # This raises before training if the model cannot be saved.
 
     def compile(  # type: ignore[override]  # the losses come from the objectives
         self,
@@ -141,13 +141,13 @@ class Pretrainer(ReplicatedTrainer, keras.Model):
                 )
         for metrics in (weighted_metrics, kwargs.get("metrics")):
             if metrics and not isinstance(metrics, dict):
-                outputs = [name for one in self.objectives for name in one.output_names]
+                outputs = [name for objective in self.objectives for name in objective.output_names]
                 raise InputError(f"metrics must be a dict keyed by output: {listed(outputs)}.")
-        given = weighted_metrics
+        original_metrics = weighted_metrics
         if weighted_metrics is None:
             weighted_metrics = {
                 output: [
-                    _OutputMean(objective, output, values, self._metric_name(output, name))
+                    _OutputMean(objective, output, values, self._name_metric(output, name))
                     for name, values in (("loss", "losses"), ("accuracy", "hits"))
                     if name == "loss" or output not in objective.without_accuracy
                 ]
@@ -155,17 +155,18 @@ class Pretrainer(ReplicatedTrainer, keras.Model):
                 for output in objective.output_names
             }
         super().compile(optimizer, weighted_metrics=weighted_metrics, **kwargs)
-        self._compiled.arguments["weighted_metrics"] = given  # Keras is loading a `.keras` file.
+        # Keras is loading a `.keras` file.
+        self._compiled.arguments["weighted_metrics"] = original_metrics
 
-    def _metric_name(self, output, name):
+    def _name_metric(self, output, name):
         # Keras adds the output's name as a prefix only if there are several outputs.
         outputs = [output for objective in self.objectives for output in objective.output_names]
         return name if len(outputs) > 1 else f"{output}_{name}"
 
     def train_step(self, *args: Any, **kwargs: Any) -> Any:
-        given = self.compile_arguments()
+        arguments = self.compile_arguments()
         # These metrics may read the logits.
-        if given.get("metrics") or given.get("weighted_metrics"):
+        if arguments.get("metrics") or arguments.get("weighted_metrics"):
             return super().train_step(*args, **kwargs)
         with factored_logits():
             return super().train_step(*args, **kwargs)
@@ -177,7 +178,7 @@ class Pretrainer(ReplicatedTrainer, keras.Model):
             for output, weights in objective.weights(x, sample_weight).items()
         }
 
-    def _track_loss(self, loss, batch):
+    def _record_loss(self, loss, batch):
         # The mean is over labels, because the last batch of held-out rows is padded with empty
         # rows.
         track_loss(self, loss, sum(self.loss_totals(*batch).values()))
@@ -221,20 +222,20 @@ class Pretrainer(ReplicatedTrainer, keras.Model):
             predictions: Fraction of tokens that are masked.
         """
         config = self.encoder.config
-        heads = [one.flops(config, length, predictions) for one in self.objectives]
+        heads = [objective.flops(config, length, predictions) for objective in self.objectives]
         return float(encoder_flops(config, length) + sum(heads))
 
     # The optimizer would warn about a pooler that no objective trains. Keras reads
     # `trainable_variables` before training and `trainable_weights` after training.
     @property
     def trainable_variables(self) -> list[keras.Variable]:
-        return self._without_unused(super().trainable_variables)
+        return self._drop_unused(super().trainable_variables)
 
     @property
     def trainable_weights(self) -> list[keras.Variable]:
-        return self._without_unused(super().trainable_weights)
+        return self._drop_unused(super().trainable_weights)
 
-    def _without_unused(self, variables):
+    def _drop_unused(self, variables):
         pooler = self.encoder.pooler
         if not pooler or any(objective.uses_pooler for objective in self.objectives):
             return variables
@@ -282,7 +283,10 @@ class Pretrainer(ReplicatedTrainer, keras.Model):
         """
         source = open_model(name_or_path)
         config = read_encoder_config(source)
-        trained = [one.of_directory(source.path, **overrides) for one in as_objectives(objectives)]
+        trained = [
+            objective.of_directory(source.path, **overrides)
+            for objective in as_objectives(objectives)
+        ]
         changed = dataclasses.replace(config, **overrides)
         if layout_of(changed) is not layout_of(config):
             raise InputError(
@@ -291,7 +295,7 @@ class Pretrainer(ReplicatedTrainer, keras.Model):
                 "start with newly initialized weights, pass its config.json."
             )
         is_kept = "use_pooler" in overrides or _has_pooler(source, config)
-        if not is_kept and not any(one.uses_pooler for one in trained):
+        if not is_kept and not any(objective.uses_pooler for objective in trained):
             changed = dataclasses.replace(changed, use_pooler=False)  # untrained
         with values_deferred():
             encoder = Encoder(changed, dtype)
@@ -299,7 +303,7 @@ class Pretrainer(ReplicatedTrainer, keras.Model):
         check_tied(source, tied_tensors(config))
         for objective in pretrainer.objectives:
             objective.load(pretrainer, source.path)
-        tensors = encoder_tensors(encoder.config) + pretrainer._head_tensors()
+        tensors = encoder_tensors(encoder.config) + pretrainer._list_head_tensors()
         load_weights(pretrainer, source, tensors)
         return pretrainer
 
@@ -311,10 +315,14 @@ class Pretrainer(ReplicatedTrainer, keras.Model):
         is also written.
         """
         config = self.encoder.config
-        heads = [one.head for one in self.objectives if one.head and has_class(config, one.head)]
+        heads = [
+            objective.head
+            for objective in self.objectives
+            if objective.head and has_class(config, objective.head)
+        ]
         head = "pretraining" if len(heads) > 1 else next(iter(heads), None)
         tensors = tensors_of(self, encoder_tensors(config), prefix=tensor_prefix(config))
-        tensors |= tensors_of(self, self._head_tensors())
+        tensors |= tensors_of(self, self._list_head_tensors())
         with replace_model_directory(directory) as temporary:
             write_model_directory(temporary, huggingface_config(config, head), tensors)
             for objective in self.objectives:
@@ -323,7 +331,7 @@ class Pretrainer(ReplicatedTrainer, keras.Model):
                 tokenizer.save_pretrained(temporary, config)
             write_card(self, temporary, directory)
 
-    def _head_tensors(self):
+    def _list_head_tensors(self):
         config = self.encoder.config
         return [name for objective in self.objectives for name in objective.tensors(config)]
 

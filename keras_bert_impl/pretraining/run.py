@@ -14,12 +14,7 @@ from typing import Any
 
 import keras
 
-from keras_bert_impl.first_guesses import known_arguments
-from keras_bert_impl.interop import fingerprint
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.paths import expanded, local_path
-from keras_bert_impl.io.progress import print_message
-from keras_bert_impl.io.reading import read_bytes, read_json
+from keras_bert_impl.checkpoints.interop import fingerprint
 from keras_bert_impl.pretraining.baseline import compare_with_unigram
 from keras_bert_impl.pretraining.building import build_pretrainer, make_schedule, masking
 from keras_bert_impl.pretraining.examples.records import (
@@ -49,6 +44,11 @@ from keras_bert_impl.training.runs.reports import (
 from keras_bert_impl.training.runs.run_directory import RunDirectory
 from keras_bert_impl.training.strategy import get_strategy, is_chief
 from keras_bert_impl.training.workers import reports_lost_workers
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.first_guesses import known_arguments
+from keras_bert_impl.utils.io.paths import expanded, local_path
+from keras_bert_impl.utils.io.reading import read_bytes, read_json
+from keras_bert_impl.utils.progress import print_message
 
 _LOG = logging.getLogger(__name__)
 _BEFORE = "before"  # scores of the model from which a run continues
@@ -241,14 +241,14 @@ class _Training:
             scores = self.held_out_scores()
             if scores and is_chief():
                 self._run.note({_BEFORE: scores})
-        shown = TrainingProgress(
+        progress = TrainingProgress(
             self._stages[-1].end,
             self._step_of,
             self._step_of(finished),
             verbose=verbose if is_chief() else 0,
         )
-        with shown:
-            self._train(finished, [*callbacks, shown])
+        with progress:
+            self._train(finished, [*callbacks, progress])
         use_averages(self._pretrainer)
 
     def held_out_scores(self) -> dict[str, float]:
@@ -265,7 +265,7 @@ class _Training:
     def _train(self, finished, callbacks):
         if not finished and self._settings.on_spike == "skip":
             self._checkpoint.save(0)  # A spike in the first interval rolls back to this checkpoint.
-        callbacks = self._callbacks(finished) + callbacks
+        callbacks = self._build_callbacks(finished) + callbacks
         last = None
         while finished < self._stages[-1].end and not (self._budget and self._budget.is_used_up):
             stage = next(stage for stage in self._stages if finished < stage.end)
@@ -285,7 +285,7 @@ class _Training:
             if self._budget:
                 self._budget.used.assign(seconds_used)
 
-    def _callbacks(self, finished):
+    def _build_callbacks(self, finished):
         settings = self._settings
         callbacks = [self._guard, self._checkpoint, self._preemption]
         if is_chief() and finished < self._stages[-1].end:
@@ -324,7 +324,7 @@ class _Training:
             self._log.flops_per_token = self._pretrainer.flops(
                 manifest["settings"]["length"], settings.mask_rate
             )
-        evaluations = self._evaluations(stage)
+        evaluations = self._plan_evaluations(stage)
         held_out, num_batches = self._data.held_out(stage) if evaluations else (None, None)
         skipped_rows = int(self._guard.skipped_rows.numpy())
         try:
@@ -350,7 +350,7 @@ class _Training:
             return self._guard.skip(spike, stage.rows)
         return skipped_rows
 
-    def _evaluations(self, stage):
+    def _plan_evaluations(self, stage):
         """Returns the 1-based indices of the intervals after which the model is evaluated."""
         every = self._settings.evaluate_every or self._settings.total_steps
         if every >= self._settings.total_steps:
@@ -363,17 +363,17 @@ def _check_as_wanted(settings, manifests, tokenizer):
     """Raises `InputError` if the records do not match the settings or recipe."""
     for records, manifest in manifests.items():
         is_long = records == str(settings.long_records)
-        for setting, found, how in (
+        for setting, key, option in (
             ("long_records_length" if is_long else "records_length", "length", "--length {}"),
             ("records_objective", "objective", "--objective {}"),
             ("records_tokenizer", None, "a {} tokenizer"),
         ):
-            wanted = getattr(settings, setting)
-            found = tokenizer.kind if found is None else manifest["settings"][found]
-            if wanted not in (None, found):
+            required = getattr(settings, setting)
+            actual = tokenizer.kind if key is None else manifest["settings"][key]
+            if required not in (None, actual):
                 raise InputError(
-                    f"{records}: {setting} is {found}, but the settings require {wanted}. Run "
-                    f"prepare with {how.format(wanted)}, or set {setting}={found}."
+                    f"{records}: {setting} is {actual}, but the settings require {required}. Run "
+                    f"prepare with {option.format(required)}, or set {setting}={actual}."
                 )
 
 

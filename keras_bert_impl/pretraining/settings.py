@@ -6,9 +6,9 @@ import re
 from collections.abc import Sequence
 from typing import Annotated
 
-from keras_bert_impl.first_guesses import known_arguments
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.settings import (
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.first_guesses import known_arguments
+from keras_bert_impl.utils.settings import (
     DType,
     Fraction,
     NonNegativeFloat,
@@ -219,7 +219,7 @@ class PretrainSettings:
         size = self.first_batch_size or self.batch_size
         doublings = (self.batch_size // size).bit_length() - 1
         return {
-            self._between_executions(number / max(doublings, 1) * self.ramp_steps): size << number
+            self._round_to_executions(number / max(doublings, 1) * self.ramp_steps): size << number
             for number in range(doublings + 1)
         }
 
@@ -227,10 +227,10 @@ class PretrainSettings:
         """Returns the first step that uses `long_records`, or `total_steps` if no step does."""
         if self.long_records is None:
             return self.total_steps
-        steps = self._between_executions(self.long_part * self.total_steps)
+        steps = self._round_to_executions(self.long_part * self.total_steps)
         return self.total_steps - max(steps, self.steps_per_execution)
 
-    def _between_executions(self, step):
+    def _round_to_executions(self, step):
         return self.steps_per_execution * round(step / self.steps_per_execution)
 
     def _check_stages(self):
@@ -285,12 +285,12 @@ class PretrainSettings:
         if changed and objectives and not set(objectives) & set(MASKED_OBJECTIVES):
             raise InputError(
                 f"nothing is masked with objectives={objectives}; use one of "
-                f"{', '.join(MASKED_OBJECTIVES)}, or set {' '.join(map(_assigned, changed))}."
+                f"{', '.join(MASKED_OBJECTIVES)}, or set {' '.join(map(_format_default, changed))}."
             )
         if self.long_records is None and self.long_part != _default("long_part"):
             raise InputError(
                 "long_part is only with long_records; pass long_records=DIR, or set "
-                f"{_assigned('long_part')}. Received: long_part={self.long_part}"
+                f"{_format_default('long_part')}. Received: long_part={self.long_part}"
             )
 
 
@@ -298,7 +298,7 @@ def _default(name):
     return getattr(PretrainSettings, name)
 
 
-def _assigned(name):
+def _format_default(name):
     """Formats a setting with its default value, such as `max_predictions=null`."""
     value = json.dumps(_default(name), separators=(",", ":")).strip('"')
     return f"{name}={value}"

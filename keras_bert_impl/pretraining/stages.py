@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import keras
 import tensorflow as tf
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.pretraining.baseline import OBJECTIVES, unigram_scores
 from keras_bert_impl.pretraining.examples.records import check_first_rows, read_manifest
 from keras_bert_impl.pretraining.masking.dataset import num_held_out_batches, pretraining_dataset
@@ -20,6 +19,7 @@ from keras_bert_impl.pretraining.settings import MASKED_OBJECTIVES, PretrainSett
 from keras_bert_impl.training.jax_devices import JaxDevices, host_index, num_hosts
 from keras_bert_impl.training.sharding import nearest_multiples, part_of_host
 from keras_bert_impl.training.strategy import device_names
+from keras_bert_impl.utils.errors import InputError
 
 if TYPE_CHECKING:
     from keras_bert_impl.training.strategy import Strategy
@@ -71,13 +71,13 @@ def plan(records: str | Path, settings: PretrainSettings) -> list[Stage]:
         size = sizes.get(first_step, size)
         if first_step == long_from:
             records, row = settings.long_records, 0
-        one = Stage(str(records), size, number, number + 1, end - first_step, first_step, row)
+        stage = Stage(str(records), size, number, number + 1, end - first_step, first_step, row)
         last = stages[-1] if stages else None
-        if one.same_batches(last) and one.steps == last.steps:
-            stages[-1] = dataclasses.replace(last, end=one.end)
+        if stage.same_batches(last) and stage.steps == last.steps:
+            stages[-1] = dataclasses.replace(last, end=stage.end)
         else:
-            stages.append(one)
-        row += one.rows
+            stages.append(stage)
+        row += stage.rows
     return stages
 
 
@@ -130,7 +130,7 @@ class StageData:
 
     def train(self, stage: Stage, row: int) -> tf.data.Dataset:
         """Returns the training batches of a stage, starting with a given row."""
-        return self._distribute(stage, start_row=row, input_workers=self._input_workers)
+        return self._build_dataset(stage, start_row=row, input_workers=self._input_workers)
 
     def held_out(self, stage: Stage) -> tuple[tf.data.Dataset, int] | tuple[None, None]:
         """Returns (held-out batches, number of batches), or (None, None) without held-out rows."""
@@ -138,7 +138,7 @@ class StageData:
         if not num_batches:
             return None, None
         # For a distributed dataset, Keras would count each replica's batch as a step.
-        return self._distribute(stage, split="held_out"), num_batches
+        return self._build_dataset(stage, split="held_out"), num_batches
 
     def unigram_scores(self, stage: Stage, vocabulary_size: int) -> dict[str, float]:
         """Returns the held-out scores of token frequencies, or an empty dict."""
@@ -152,7 +152,7 @@ class StageData:
         held_out = pretraining_dataset(stage.records, split="held_out", **arguments)
         return unigram_scores(train, held_out, vocabulary_size, predicted[0])
 
-    def _distribute(self, stage, **arguments):
+    def _build_dataset(self, stage, **arguments):
         arguments = {"batch_size": stage.batch_size, **self._arguments, **arguments}
         replicas = self._strategy.num_replicas_in_sync
         if isinstance(self._strategy, JaxDevices):
@@ -161,7 +161,7 @@ class StageData:
         if replicas == 1:
             return pretraining_dataset(stage.records, **arguments)
 
-        def per_worker(context):
+        def build_for_worker(context):
             dataset = pretraining_dataset(
                 stage.records,
                 shard_index=context.input_pipeline_id,
@@ -170,7 +170,7 @@ class StageData:
             )
             return dataset.rebatch(stage.batch_size // replicas)
 
-        return self._strategy.distribute_datasets_from_function(per_worker)
+        return self._strategy.distribute_datasets_from_function(build_for_worker)
 
 
 def summary(
@@ -183,11 +183,11 @@ def summary(
     lines = []
     for folder, manifest in manifests.items():
         train, held_out = (manifest["splits"][name] for name in ("train", "held_out"))
-        seen = sum((s.end - s.first) * s.rows for s in stages if s.records == folder)
+        num_rows_read = sum((s.end - s.first) * s.rows for s in stages if s.records == folder)
         lines.append(
             f"{folder}: {train['tokens']:,} tokens in {train['rows']:,} rows of "
             f"{manifest['settings']['length']}, {train['fill']:.0%} full, read "
-            f"{seen / train['rows']:.3g} times; {held_out['rows']:,} rows held out"
+            f"{num_rows_read / train['rows']:.3g} times; {held_out['rows']:,} rows held out"
         )
     steps = stages[-1].step(stages[-1].end)
     sizes = " to ".join(dict.fromkeys(f"{stage.batch_size:,}" for stage in stages))

@@ -1,6 +1,6 @@
 """Self-contained HTML pages: the report of a run, a comparison of runs, and a model's attention."""
 
-from keras_bert_impl.lazy import lazy_names
+from keras_bert_impl.utils.lazy import lazy_names
 
 _HOMES = {
     "look": "look_page",

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.files import replace_file
 from keras_bert_impl.reports.page import clean, escape, number
-from keras_bert_impl.version import install_command
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.io.files import replace_file
+from keras_bert_impl.utils.version import install_command
 
 Point = tuple[float, float]
 
@@ -98,7 +98,7 @@ class Drawing:
         """Returns an SVG element, which needs the CSS of a report page, or a complete SVG file."""
         size = f'viewBox="0 0 {self.width} {self.height}" width="{self.width}"'
         size += f' height="{self.height}" role="img" aria-label="{escape(self.title)}"'
-        shapes = "".join(map(_svg_of, self._shapes))
+        shapes = "".join(map(_format_svg, self._shapes))
         if not is_file:
             return f'<svg class="drawing" {size}>{shapes}</svg>'
         style = "".join(
@@ -134,7 +134,7 @@ class Drawing:
             figure.savefig(temporary, format="png", dpi=100 * dots_per_pixel)
 
 
-def _svg_of(shape):
+def _format_svg(shape):
     (x, y), (width, height) = shape.points[0], shape.points[-1]
     if shape.kind == "line":
         points = " ".join(f"{x:.1f},{y:.1f}" for x, y in shape.points)
@@ -217,29 +217,29 @@ class Axis(NamedTuple):
 
 def curves(name: str, title: str, series: Sequence[Series], x: Axis, y: Axis) -> Drawing:
     """Draws lines. A single point is drawn as a circle."""
-    drawing, place = _frame(name, title, series, x, y)
-    for index, one in enumerate(series):
+    drawing, place = _draw_frame(name, title, series, x, y)
+    for index, curve in enumerate(series):
         aside = 2 * (index - (len(series) - 1) / 2)  # pixels that separate intervals
-        points = [place(*point) for point in _finite(one)]
+        points = [place(*point) for point in _select_finite_points(curve)]
         if len(points) > _MOST_POINTS:
             points = points[:: -(-len(points) // _MOST_POINTS)] + points[-1:]
         if len(points) > 1:
-            drawing.line(points, one.color, 2)
+            drawing.line(points, curve.color, 2)
         for point in points if len(points) <= 12 else ():
-            drawing.circle(*point, 2.5, one.color)
-        for at_x, bounds in zip(one.xs, one.bounds):
+            drawing.circle(*point, 2.5, curve.color)
+        for at_x, bounds in zip(curve.xs, curve.bounds):
             ends = [place(at_x, bound) for bound in bounds]
-            drawing.line([(x + aside, y) for x, y in ends], one.color)
+            drawing.line([(x + aside, y) for x, y in ends], curve.color)
     return drawing
 
 
 def points(name: str, title: str, series: Sequence[Series], x: Axis, y: Axis) -> Drawing:
-    drawing, place = _frame(name, title, series, x, y)
-    for one in series:
-        hints = list(one.hints) or [""] * len(one.xs)
-        for point, hint in zip(zip(one.xs, one.ys), hints):
+    drawing, place = _draw_frame(name, title, series, x, y)
+    for group in series:
+        hints = list(group.hints) or [""] * len(group.xs)
+        for point, hint in zip(zip(group.xs, group.ys), hints):
             if all(map(math.isfinite, point)):
-                drawing.circle(*place(*point), 3.2, one.color, hint)
+                drawing.circle(*place(*point), 3.2, group.color, hint)
     return drawing
 
 
@@ -247,23 +247,27 @@ def reliability(name: str, title: str, bins: Sequence[Any], label: str) -> Drawi
     """Draws a reliability diagram: the accuracy in each bin of confidence."""
     diagonal = Series("calibrated", (0, 1), (0, 1), "muted")
     axes = Axis("confidence", (0, 1)), Axis("accuracy", (0, 1))
-    drawing, place = _frame(name, title, [Series(label, (), ()), diagonal], *axes)
-    for one in bins:
-        left, top = place(one.low, one.accuracy)
-        right, bottom = place(one.high, 0)
+    drawing, place = _draw_frame(name, title, [Series(label, (), ()), diagonal], *axes)
+    for bar in bins:
+        left_x, top_y = place(bar.low, bar.accuracy)
+        right_x, bottom_y = place(bar.high, 0)
         hint = (
-            f"{one.size:,} examples, confidence {one.confidence:.3f}, accuracy {one.accuracy:.3f}"
+            f"{bar.size:,} examples, confidence {bar.confidence:.3f}, accuracy {bar.accuracy:.3f}"
         )
-        size = right - left - 2, max(bottom - top, 1)
-        drawing.rectangle(left + 1, bottom - size[1], *size, "s0", 0.6, hint)
+        size = right_x - left_x - 2, max(bottom_y - top_y, 1)
+        drawing.rectangle(left_x + 1, bottom_y - size[1], *size, "s0", 0.6, hint)
         drawing.write(
-            left + 1 + size[0] / 2, bottom - size[1] - 4, _short_count(one.size), "middle", size=10
+            left_x + 1 + size[0] / 2,
+            bottom_y - size[1] - 4,
+            _format_count(bar.size),
+            "middle",
+            size=10,
         )
     drawing.line([place(0, 0), place(1, 1)], "muted", 1.5)
     return drawing
 
 
-def _short_count(number):
+def _format_count(number):
     return f"{number}" if number < 1000 else f"{number / 1000:.1f}".removesuffix(".0") + "k"
 
 
@@ -275,7 +279,7 @@ def bars(
     most = max(values, default=0) or 1
     for row, (label, value) in enumerate(zip(labels, values)):
         y = 30 + 24 * row
-        drawing.write(120, y + 14, _short(label, 17), "end")
+        drawing.write(120, y + 14, _truncate(label, 17), "end")
         drawing.rectangle(126, y + 2, max(150 * value / most, 1), 16, "s0", 0.7)
         drawing.write(130 + 150 * value / most, y + 14, f"{number(value)}{unit}", color="muted")
     return drawing
@@ -283,18 +287,18 @@ def bars(
 
 def matrix(name: str, title: str, labels: Sequence[str], counts: np.ndarray) -> Drawing:
     """Draws a confusion matrix, `[true, predicted]`. Shades show the fraction of the row."""
-    side, left, top = 44, 110, 120
+    side, left_x, top_y = 44, 110, 120
     size = len(labels) * side
-    drawing = Drawing(name, title, left + size + 16, top + size + 16)
+    drawing = Drawing(name, title, left_x + size + 16, top_y + size + 16)
     drawing.write(8, 18, title, size=13)
-    drawing.write(left + size / 2, 36, "predicted", "middle", "muted")
-    drawing.write(14, top + size / 2, "true", "middle", "muted", upright=True)
+    drawing.write(left_x + size / 2, 36, "predicted", "middle", "muted")
+    drawing.write(14, top_y + size / 2, "true", "middle", "muted", upright=True)
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     for row, label in enumerate(labels):
-        drawing.write(left - 6, top + side * (row + 0.6), _short(label, 13), "end")
-        drawing.write(left + side * (row + 0.6), top - 6, _short(label, 11), upright=True)
+        drawing.write(left_x - 6, top_y + side * (row + 0.6), _truncate(label, 13), "end")
+        drawing.write(left_x + side * (row + 0.6), top_y - 6, _truncate(label, 11), upright=True)
         for column in range(len(labels)):
-            x, y = left + side * column, top + side * row
+            x, y = left_x + side * column, top_y + side * row
             color = "s0" if row == column else "s1"
             drawing.rectangle(x + 1, y + 1, side - 2, side - 2, "grid", 0.4)
             drawing.rectangle(x + 1, y + 1, side - 2, side - 2, color, 0.55 * shares[row, column])
@@ -305,22 +309,22 @@ def matrix(name: str, title: str, labels: Sequence[str], counts: np.ndarray) -> 
 # === Axes ===
 
 
-def _frame(name, title, series, x, y):
+def _draw_frame(name, title, series, x, y):
     """Draws axes, grid and legend.
 
     Returns the drawing and a function that converts a data point to pixels.
     """
-    labels = [one for one in series if one.label]
+    labels = [group for group in series if group.label]
     drawing = Drawing(name, title, 340 + 70 * max(len(labels) - 3, 0))
-    known = [point for one in series for point in _finite(one)]
-    xs = [point[0] for point in known]
+    points = [point for group in series for point in _select_finite_points(group)]
+    xs = [point[0] for point in points]
     ys = [
-        *(point[1] for point in known),
-        *(y for one in series for ends in one.bounds for y in ends),
+        *(point[1] for point in points),
+        *(y for group in series for ends in group.bounds for y in ends),
     ]
-    scale_x = _logarithmic_scale(xs) if x.is_logarithmic else _linear_scale(xs, x.limits)
+    scale_x = _fit_logarithmic_scale(xs) if x.is_logarithmic else _fit_linear_scale(xs, x.limits)
     low_x, high_x, x_ticks = scale_x
-    low_y, high_y, y_ticks = _linear_scale(ys, y.limits)
+    low_y, high_y, y_ticks = _fit_linear_scale(ys, y.limits)
     warp = math.log if x.is_logarithmic else float
     width, height = drawing.width - _LEFT - _RIGHT, drawing.height - _TOP - _BOTTOM
 
@@ -332,34 +336,34 @@ def _frame(name, title, series, x, y):
     for tick in y_ticks:
         across = [place(low_x, tick), place(high_x, tick)]
         drawing.line(across, "grid")
-        drawing.write(_LEFT - 6, across[0][1] + 4, _tick(tick), "end", "muted", 11)
+        drawing.write(_LEFT - 6, across[0][1] + 4, _format_tick(tick), "end", "muted", 11)
     for tick in x_ticks:
         at = place(tick, low_y)
         drawing.line([at, (at[0], at[1] + 4)], "muted")
-        drawing.write(at[0], at[1] + 16, _tick(tick), "middle", "muted", 11)
+        drawing.write(at[0], at[1] + 16, _format_tick(tick), "middle", "muted", 11)
     drawing.line([place(low_x, high_y), place(low_x, low_y), place(high_x, low_y)], "ink")
     drawing.write(_LEFT + width / 2, drawing.height - 8, x.label, "middle", "muted", 11)
     drawing.write(12, _TOP + height / 2, y.label, "middle", "muted", 11, upright=True)
-    drawing.write(8, 15, _short(title, 48), size=13)
-    _legend(drawing, labels)
+    drawing.write(8, 15, _truncate(title, 48), size=13)
+    _draw_legend(drawing, labels)
     return drawing, place
 
 
-def _legend(drawing, series):
+def _draw_legend(drawing, series):
     x = _LEFT
     room = (drawing.width - _LEFT) / max(len(series), 1) - 26
-    for one in series:
-        label = _short(one.label, max(int(room / 6), 3))
-        drawing.line([(x, 28), (x + 16, 28)], one.color, 2.5)
+    for entry in series:
+        label = _truncate(entry.label, max(int(room / 6), 3))
+        drawing.line([(x, 28), (x + 16, 28)], entry.color, 2.5)
         drawing.write(x + 20, 32, label, color="muted", size=11)
         x += 34 + 6.2 * len(label)
 
 
-def _finite(series):
+def _select_finite_points(series):
     return [(x, y) for x, y in zip(series.xs, series.ys) if math.isfinite(x) and math.isfinite(y)]
 
 
-def _linear_scale(values, limits):
+def _fit_linear_scale(values, limits):
     low, high = limits or (min(values, default=0.0), max(values, default=1.0))
     if low == high:
         low, high = low - (abs(low) or 1) * 0.5, high + (abs(high) or 1) * 0.5
@@ -372,18 +376,18 @@ def _linear_scale(values, limits):
     return low, high, ticks
 
 
-def _logarithmic_scale(values):
+def _fit_logarithmic_scale(values):
     ticks = sorted(set(values))
     low, high = ticks[0], ticks[-1]
     return (low, high, ticks) if low < high else (low / 2, high * 2, ticks)
 
 
-def _tick(value):
+def _format_tick(value):
     if abs(value) >= 10_000:
         return f"{value / 1e6:g}M" if abs(value) >= 1e6 else f"{value / 1e3:g}k"
     return f"{round(value, 10):g}"
 
 
-def _short(text, most):
+def _truncate(text, most):
     text = str(text)
     return text if len(text) <= most else f"{text[: most - 1]}…"

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.paths import local_path
-from keras_bert_impl.io.reading import read_json
 from keras_bert_impl.reports import page
 from keras_bert_impl.reports.page import Digits, Section
 from keras_bert_impl.reports.sections.scores import score_name
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.io.paths import local_path
+from keras_bert_impl.utils.io.reading import read_json
 
 _SPREAD = ("mean", "std", "min", "max")
 
@@ -31,36 +31,41 @@ def write_glue_page(directories: Sequence[str | Path], path: str | Path) -> Path
     Args:
         directories: output directories of `finetune_glue`, one per model.
     """
-    found: dict[str, Any] = {}
+    scores: dict[str, Any] = {}
     for directory in map(local_path, directories):
         if not is_benchmark(directory):
             raise InputError(f"{directory} contains no scores of `finetune --task glue`.")
         name = directory.resolve().name
-        name = name if name not in found else f"{len(found) + 1}: {name}"
-        found[name] = dict(read_json(directory / "scores.json"))
-    first = next(iter(found.values()))
-    if len(found) > 1:
-        title, sections, tiles = f"GLUE: {len(found)} models", [_comparison(found)], []
+        name = name if name not in scores else f"{len(scores) + 1}: {name}"
+        scores[name] = dict(read_json(directory / "scores.json"))
+    first = next(iter(scores.values()))
+    if len(scores) > 1:
+        title, sections, tiles = f"GLUE: {len(scores)} models", [_render_comparison(scores)], []
     else:
-        title, sections = "GLUE", [_scores(first), _metrics(first["tasks"]), _runs(first["tasks"])]
-        count = len(first["tasks"]) + len(first["skipped"])
+        title, tasks = "GLUE", first["tasks"]
+        sections = [_render_scores(first), _render_metrics(tasks), _render_runs(tasks)]
+        count = len(tasks) + len(first["skipped"])
         tiles = [
-            ("average", _shown(first["average"]["mean"])),
-            ("tasks", f"{len(first['tasks'])} of {count}"),
+            ("average", _format_score(first["average"]["mean"])),
+            ("tasks", f"{len(tasks)} of {count}"),
         ]
-    lead = page.escape(" · ".join(found))
+    lead = page.escape(" · ".join(scores))
     page.save_page(path, page.page(title, lead, sections, tiles))
     return local_path(path)
 
 
-def _scores(found):
-    tasks, average, skipped = found["tasks"], found["average"], found["skipped"]
-    baselines = list(dict.fromkeys(key for one in tasks.values() for key in one["baselines"]))
+def _render_scores(scores):
+    tasks, average, skipped = scores["tasks"], scores["average"], scores["skipped"]
+    baselines = list(dict.fromkeys(key for task in tasks.values() for key in task["baselines"]))
     rows = [
-        [name, *_cells(one["score"]), *(_shown(one["baselines"].get(key)) for key in baselines)]
-        for name, one in tasks.items()
+        [
+            name,
+            *_format_spread(task["score"]),
+            *(_format_score(task["baselines"].get(key)) for key in baselines),
+        ]
+        for name, task in tasks.items()
     ]
-    rows.append(["average", *_cells(average), *[_shown(None)] * len(baselines)])
+    rows.append(["average", *_format_spread(average), *[_format_score(None)] * len(baselines)])
     html = page.table(["task", *_SPREAD, *baselines], rows)
     if skipped:
         html += page.paragraph(
@@ -69,40 +74,45 @@ def _scores(found):
     return Section("Scores", html)
 
 
-def _metrics(tasks):
+def _render_metrics(tasks):
     rows = [
-        [name, score_name(metric), *_cells(spread)]
-        for name, one in tasks.items()
-        for metric, spread in one["metrics"].items()
+        [name, score_name(metric), *_format_spread(spread)]
+        for name, task in tasks.items()
+        for metric, spread in task["metrics"].items()
     ]
     return Section("Metrics", page.table(["task", "metric", *_SPREAD], rows, first="cell"))
 
 
-def _runs(tasks):
+def _render_runs(tasks):
     rows = [
-        [name, path.removeprefix("runs/"), page.score(score), "best" if path == one["best"] else ""]
-        for name, one in tasks.items()
-        for path, score in one["runs"].items()
+        [
+            name,
+            path.removeprefix("runs/"),
+            page.score(score),
+            "best" if path == task["best"] else "",
+        ]
+        for name, task in tasks.items()
+        for path, score in task["runs"].items()
     ]
     return Section("Runs", page.table(["task", "run", "score", ""], rows, first="cell"))
 
 
-def _comparison(found):
-    of_all = [one["tasks"] for one in found.values()]
-    tasks = [name for name in of_all[0] if all(name in one for one in of_all)]
+def _render_comparison(scores):
+    models = [model["tasks"] for model in scores.values()]
+    tasks = [name for name in models[0] if all(name in model for model in models)]
     if not tasks:
-        raise InputError(f"{', '.join(found)} have no task in common.")
+        raise InputError(f"{', '.join(scores)} have no task in common.")
     rows = []
     for name in tasks:
-        spreads = [one[name]["score"] for one in of_all]
-        rows.append([name, *map(_mean_and_std, spreads), *_differences(spreads)])
+        spreads = [model[name]["score"] for model in models]
+        rows.append([name, *map(_format_mean_and_std, spreads), *_format_differences(spreads)])
     averages = [
-        {"mean": statistics.fmean(one[name]["score"]["mean"] for name in tasks), "std": None}
-        for one in of_all
+        {"mean": statistics.fmean(model[name]["score"]["mean"] for name in tasks), "std": None}
+        for model in models
     ]
-    rows.append(["average", *map(_mean_and_std, averages), *_differences(averages)])
-    first, *others = found
-    headings = ["task", *found, *(f"{name} minus {first}" for name in others)]
+    rows.append(["average", *map(_format_mean_and_std, averages), *_format_differences(averages)])
+    first, *other_names = scores
+    headings = ["task", *scores, *(f"{name} minus {first}" for name in other_names)]
     note = (
         "Mean and standard deviation over the seeds. The table contains only tasks that all models "
         "were scored on."
@@ -110,18 +120,18 @@ def _comparison(found):
     return Section("Scores", page.table(headings, rows) + page.paragraph(note))
 
 
-def _mean_and_std(spread):
+def _format_mean_and_std(spread):
     mean, std = spread["mean"], spread["std"]
     return Digits(f"{mean:.4f}" if std is None else f"{mean:.4f} ± {std:.4f}")
 
 
-def _differences(spreads):
-    return [Digits(f"{one['mean'] - spreads[0]['mean']:+.4f}") for one in spreads[1:]]
+def _format_differences(spreads):
+    return [Digits(f"{spread['mean'] - spreads[0]['mean']:+.4f}") for spread in spreads[1:]]
 
 
-def _cells(spread):
-    return [_shown(spread[key]) for key in _SPREAD]
+def _format_spread(spread):
+    return [_format_score(spread[key]) for key in _SPREAD]
 
 
-def _shown(value):
+def _format_score(value):
     return Digits(page.NO_INTERVAL) if value is None else page.score(value)

@@ -6,17 +6,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from keras_bert_impl.attribution import attribute
-from keras_bert_impl.attribution.methods import METHODS
-from keras_bert_impl.attribution.rows import features_of_first
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.paths import local_path
+from keras_bert_impl.data.batches.words import Words
 from keras_bert_impl.layers.losses import cross_entropy
 from keras_bert_impl.models.encoder import encoders_run_by
 from keras_bert_impl.reports import page
+from keras_bert_impl.reports.attribution import attribute
+from keras_bert_impl.reports.attribution.methods import METHODS
+from keras_bert_impl.reports.attribution.rows import features_of_first
 from keras_bert_impl.reports.page import Html, Section, escape, user_text
-from keras_bert_impl.tasks.inputs.feature_rows import FEATURES
-from keras_bert_impl.tasks.inputs.words import Words
+from keras_bert_impl.tasks.base.feature_rows import FEATURES
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.io.paths import local_path
 
 MOST_TOKENS = 64
 _LONGEST_ROW = 512  # maximum number of tokens; the attention weights grow quadratically
@@ -100,65 +100,71 @@ def look(model: Any, text: Any, path: str | Path) -> Path:
     Example:
         look(classifier, "a good film", "look.html")
     """
-    if not "".join(_texts(text)).strip():
+    if not "".join(_collect_texts(text)).strip():
         raise InputError("the text is empty.")
-    found = text_attention(model, text)
+    attention = text_attention(model, text)
     sections = []
     if model.has_attribution:
-        sections.append(_saliency(model, text))
-    sections.append(Section("Attention", _cut(found) + _CONTROLS + _STYLE))
+        sections.append(_render_saliency(model, text))
+    sections.append(Section("Attention", _cut(attention) + _CONTROLS + _STYLE))
     if model.has_masked_losses:
-        sections.append(_losses(model, found))
-    lead = f"{escape(type(model).__name__)} · {user_text(' | '.join(_texts(text)), 300)}"
+        sections.append(_render_losses(model, attention))
+    lead = f"{escape(type(model).__name__)} · {user_text(' | '.join(_collect_texts(text)), 300)}"
     script = page.script_of("look.js")
-    html = page.page("Attention and attributions", lead, sections, script=script, data=_data(found))
+    html = page.page(
+        "Attention and attributions", lead, sections, script=script, data=_prepare_data(attention)
+    )
     page.save_page(path, html)
     return local_path(path)
 
 
-def _texts(text):
+def _collect_texts(text):
     """Returns the strings of a text, pair, or (prompt, endings) as a list."""
-    return [text] if isinstance(text, str) else [part for one in text for part in _texts(one)]
+    return (
+        [text]
+        if isinstance(text, str)
+        else [part for element in text for part in _collect_texts(element)]
+    )
 
 
-def _cut(found):
-    if not found.is_cut:
+def _cut(attention):
+    if not attention.is_cut:
         return ""
-    text = f"Only the first {len(found.tokens)} tokens are shown, including special tokens."
+    text = f"Only the first {len(attention.tokens)} tokens are shown, including special tokens."
     return page.paragraph(text)
 
 
-def _data(found: TextAttention) -> dict[str, Any]:
-    layers, heads, length, _ = found.weights.shape
+def _prepare_data(attention: TextAttention) -> dict[str, Any]:
+    layers, heads, length, _ = attention.weights.shape
     return {
-        "tokens": found.tokens,
+        "tokens": attention.tokens,
         "sizes": [layers, heads, length],
-        "weights": _bytes(found.weights),
-        "rollout": _bytes(found.rollout),
+        "weights": _encode_weights(attention.weights),
+        "rollout": _encode_weights(attention.rollout),
     }
 
 
-def _bytes(weights):
+def _encode_weights(weights):
     """Converts weights in [0, 1] to base64. Each byte is 255 times the square root of a weight."""
     rounded = np.round(np.sqrt(np.clip(weights, 0, 1)) * 255).astype("uint8")
     return base64.b64encode(rounded.tobytes()).decode()
 
 
-def _saliency(model, text):
+def _render_saliency(model, text):
     html, names = "", dict(zip(METHODS, ("Integrated gradients", "Occlusion")))
     for method, name in names.items():
         try:
-            found = attribute(model, text, method=method)
+            attribution = attribute(model, text, method=method)
         except InputError as error:
             return Section("Attribution", page.paragraph(f"{error}"))
-        rows = [[word.text[:80], round(word.score, 4)] for word in found.words]
+        rows = [[word.text[:80], round(word.score, 4)] for word in attribution.words]
         table = page.details("as a table", page.table(["word", "score"], rows))
-        html += f"<h3>{name}</h3>{page.shaded_words(found.words)}{table}"
-    cut = " The text is truncated, because it exceeds max_length." * found.is_cut
+        html += f"<h3>{name}</h3>{page.shaded_words(attribution.words)}{table}"
+    cut = " The text is truncated, because it exceeds max_length." * attribution.is_cut
     first = page.paragraph(
-        f"Target: {found.target}. Log-odds or value {found.output:.3f} (baseline with all words "
-        f"masked: {found.baseline:.3f}). Blue (solid) words support the target, orange (dashed) "
-        f"words oppose it.{cut}"
+        f"Target: {attribution.target}. Log-odds or value {attribution.output:.3f} (baseline with "
+        f"all words masked: {attribution.baseline:.3f}). Blue (solid) words support the target, "
+        f"orange (dashed) words oppose it.{cut}"
     )
     return Section("Attribution", first + html)
 
@@ -177,30 +183,31 @@ def token_losses(model: Any, features: dict[str, np.ndarray], count: int) -> np.
     losses = np.full(count, np.nan, "float32")
     places = np.flatnonzero(~np.isin(ids[:count], special))
     for start in range(0, len(places), _ROWS):
-        chosen = places[start : start + _ROWS]
-        rows = {name: np.repeat(value, len(chosen), axis=0) for name, value in features.items()}
-        rows["token_ids"][np.arange(len(chosen)), chosen] = tokenizer.mask_id
-        rows["masked_positions"] = chosen[:, None].astype("int32")
+        positions = places[start : start + _ROWS]
+        rows = {name: np.repeat(value, len(positions), axis=0) for name, value in features.items()}
+        rows["token_ids"][np.arange(len(positions)), positions] = tokenizer.mask_id
+        rows["masked_positions"] = positions[:, None].astype("int32")
         logits = model(rows, training=False)[:, 0]
-        losses[chosen] = np.asarray(cross_entropy(ids[chosen], logits))
+        losses[positions] = np.asarray(cross_entropy(ids[positions], logits))
     return losses
 
 
-def _losses(model, found):
-    losses = token_losses(model, found.features, len(found.tokens))
-    known = losses[np.isfinite(losses)]
-    if not len(known):
+def _render_losses(model, attention):
+    losses = token_losses(model, attention.features, len(attention.tokens))
+    finite_losses = losses[np.isfinite(losses)]
+    if not len(finite_losses):
         return Section("Losses", page.paragraph("There are no tokens to predict."))
-    largest = max(float(known.max()), 1e-9)
+    largest = max(float(finite_losses.max()), 1e-9)
     words = "".join(
         f'<span class="w against" style="--a:{loss / largest:.2f}" title="{loss:.2f} nats">'
         f"{escape(token)}</span> "
-        for token, loss in zip(found.tokens, np.nan_to_num(losses))
+        for token, loss in zip(attention.tokens, np.nan_to_num(losses))
     )
-    rows = [[t, float(loss)] for t, loss in zip(found.tokens, losses) if np.isfinite(loss)]
+    rows = [[t, float(loss)] for t, loss in zip(attention.tokens, losses) if np.isfinite(loss)]
     first = page.paragraph(
-        f"The loss of each token if only this token is masked: {known.mean():.3f} nats on average, "
-        f"perplexity {np.exp(known.mean()):.1f}. Darker tokens are harder to predict."
+        f"The loss of each token if only this token is masked: {finite_losses.mean():.3f} nats on "
+        f"average, perplexity {np.exp(finite_losses.mean()):.1f}. Darker tokens are harder to "
+        "predict."
     )
     table = page.details("as a table", page.table(["token", "loss (nats)"], rows))
     return Section("Losses", first + Html(f'<div class="words" dir="auto">{words}</div>') + table)
@@ -212,7 +219,7 @@ def _losses(model, found):
 def text_attention(model: Any, text: Any, most: int = MOST_TOKENS) -> TextAttention:
     """Computes the encoder's attention for a text or example, tokenized as in `predict`."""
     example = model.as_example(text)
-    features = _encoder_features(model, example)
+    features = _record_encoder_features(model, example)
     lengths = features["padding_mask"].sum(axis=1)
     features = {name: value[:, : lengths.max()] for name, value in features.items()}
     detailed = model.encoder.with_outputs("attention_scores")
@@ -220,42 +227,42 @@ def text_attention(model: Any, text: Any, most: int = MOST_TOKENS) -> TextAttent
     weights, rollouts, is_cut = [], [], False
     for row, segments in enumerate(model.segments_of_rows(example)):
         length = min(int(lengths[row]), _LONGEST_ROW)
-        kept = min(length, most - len(tokens))
-        is_cut = is_cut or kept < _untruncated_length(model.tokenizer, segments)
-        if not kept:
+        count = min(length, most - len(tokens))
+        is_cut = is_cut or count < _count_all_tokens(model.tokenizer, segments)
+        if not count:
             break
-        of_row = {name: value[row : row + 1, :length] for name, value in features.items()}
-        scores = detailed(of_row, training=False)["attention_scores"]
-        whole = np.stack([np.asarray(layer)[0] for layer in scores]).astype("float32")
-        weights.append(whole[:, :, :kept, :kept])
-        rollouts.append(rollout(whole)[:, :kept, :kept])
-        ids = of_row["token_ids"][0, :kept]
+        row_features = {name: value[row : row + 1, :length] for name, value in features.items()}
+        scores = detailed(row_features, training=False)["attention_scores"]
+        row_weights = np.stack([np.asarray(layer)[0] for layer in scores]).astype("float32")
+        weights.append(row_weights[:, :, :count, :count])
+        rollouts.append(rollout(row_weights)[:, :count, :count])
+        ids = row_features["token_ids"][0, :count]
         tokens += [model.tokenizer.id_to_token(int(number)) for number in ids]
-    return TextAttention(tokens, features, _diagonal(weights), _diagonal(rollouts), is_cut)
+    return TextAttention(tokens, features, _join_blocks(weights), _join_blocks(rollouts), is_cut)
 
 
-def _encoder_features(model, example):
+def _record_encoder_features(model, example):
     """Returns the encoder's input features, a dict of int32 `[rows, length]`."""
     rows, network = model.encoder_call(example)
     features = features_of_first(model, rows)
-    found = []
+    inputs = []
 
     def recorded(compute, features):
-        found.append(features)
+        inputs.append(features)
         return compute(features)
 
     with encoders_run_by(recorded):
         network(features)
-    return {name: np.asarray(value) for name, value in found[0].items() if value is not None}
+    return {name: np.asarray(value) for name, value in inputs[0].items() if value is not None}
 
 
-def _untruncated_length(tokenizer, segments):
+def _count_all_tokens(tokenizer, segments):
     texts = [text.text if isinstance(text, Words) else text for text in segments]
     special = 2 + (len(texts) > 1) * tokenizer.num_separators
     return special + int(tokenizer.tokenize(texts).row_lengths().numpy().sum())
 
 
-def _diagonal(blocks):
+def _join_blocks(blocks):
     """Joins matrices `[..., n, n]` of different sizes into a block-diagonal matrix."""
     ends = np.cumsum([block.shape[-1] for block in blocks])
     joined = np.zeros((*blocks[0].shape[:-2], ends[-1], ends[-1]), "float32")
@@ -276,7 +283,7 @@ def rollout(weights: np.ndarray) -> np.ndarray:
     Source: Abnar and Zuidema 2020 (arXiv:2005.00928), section 3.
     """
     same = np.eye(weights.shape[-1])
-    found = [same]
+    rollouts = [same]
     for layer in weights.astype("float64").mean(axis=1):
-        found.append((layer + same) / 2 @ found[-1])
-    return np.stack(found[1:]).astype("float32")
+        rollouts.append((layer + same) / 2 @ rollouts[-1])
+    return np.stack(rollouts[1:]).astype("float32")

@@ -10,9 +10,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from keras_bert_impl.io.files import replace_file
-from keras_bert_impl.tasks.scores.statistics import Interval
-from keras_bert_impl.version import __version__
+from keras_bert_impl.data.scores.statistics import Interval
+from keras_bert_impl.utils.io.files import replace_file
+from keras_bert_impl.utils.version import __version__
 
 # XML and HTML only allow these control characters, and UTF-8 does not allow lone surrogates.
 _NOT_ALLOWED = re.compile(r"[^\t\n\r -\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -50,15 +50,15 @@ def user_text(value: Any, most: int = _MOST_CHARACTERS) -> Html:
 
 def script_json(value: Any) -> str:
     """Returns JSON for a `<script>` element, escaped so that it does not end the element."""
-    text = json.dumps(_cleaned(value), ensure_ascii=True, separators=(",", ":"))
+    text = json.dumps(_clean_nested(value), ensure_ascii=True, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace("&", "\\u0026")
 
 
-def _cleaned(value):
+def _clean_nested(value):
     if isinstance(value, dict):
-        return {clean(key): _cleaned(item) for key, item in value.items()}
+        return {clean(key): _clean_nested(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_cleaned(item) for item in value]
+        return [_clean_nested(item) for item in value]
     return clean(value) if isinstance(value, str) else value
 
 
@@ -96,16 +96,17 @@ def page(
     script: str = "",
     data: Any = None,
 ) -> str:
-    code = _asset("page.js") + script
+    code = _read_asset("page.js") + script
     digest = base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()
     links = "".join(
-        f'<li><a href="#{_anchor(one.title)}">{escape(one.title)}</a></li>' for one in sections
+        f'<li><a href="#{_make_anchor(section.title)}">{escape(section.title)}</a></li>'
+        for section in sections
     )
     boxes = "".join(f"<li><b>{escape(v)}</b><span>{escape(k)}</span></li>" for k, v in tiles)
     body = "".join(
-        f'<section aria-labelledby="{_anchor(one.title)}"><h2 id="{_anchor(one.title)}">'
-        f"{escape(one.title)}</h2>{one.html}</section>"
-        for one in sections
+        f'<section aria-labelledby="{_make_anchor(section.title)}">'
+        f'<h2 id="{_make_anchor(section.title)}">{escape(section.title)}</h2>{section.html}</section>'
+        for section in sections
     )
     json = f'<script type="application/json" id="data">{script_json(data)}</script>' if data else ""
     return f"""<!DOCTYPE html>
@@ -113,7 +114,7 @@ def page(
 <meta name="viewport" content="width=device-width,initial-scale=1">
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; \
 style-src 'unsafe-inline'; script-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'">
-<title>{escape(title)}</title><style>{_asset("page.css")}</style></head>
+<title>{escape(title)}</title><style>{_read_asset("page.css")}</style></head>
 <body><a class="skip" href="#main">Skip to the contents</a>
 <header><h1>{escape(title)}</h1><p class="lead">{lead}</p>
 {f'<ul class="tiles">{boxes}</ul>' if boxes else ""}
@@ -130,15 +131,15 @@ def save_page(path: str | Path, html: str) -> None:
 
 
 @cache
-def _asset(name):
+def _read_asset(name):
     return (Path(__file__).parent / "assets" / name).read_text(encoding="utf-8")
 
 
 def script_of(name: str) -> str:
-    return _asset(name)
+    return _read_asset(name)
 
 
-def _anchor(title):
+def _make_anchor(title):
     return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
 
 
@@ -158,14 +159,14 @@ def table(
         bool(rows) and all(_is_number(row[n]) for row in rows) for n in range(len(headings))
     ]
     head = "".join(
-        f'<th scope="col"{_class(right)}>{escape(text)}</th>'
+        f'<th scope="col"{_format_class(right)}>{escape(text)}</th>'
         for text, right in zip(headings, is_number, strict=True)
     )
     lines = []
     for row in rows:
-        cells = [_cell(value, right) for value, right in zip(row, is_number, strict=True)]
+        cells = [_format_cell(value, right) for value, right in zip(row, is_number, strict=True)]
         if first == "row":
-            cells[0] = f'<th scope="row">{_shown(row[0])}</th>'
+            cells[0] = f'<th scope="row">{_format_value(row[0])}</th>'
         lines.append(f"<tr>{''.join(cells)}</tr>")
     label = escape(caption or ", ".join(headings))
     return (
@@ -179,16 +180,20 @@ def _is_number(value):
     return isinstance(value, (int, float, Digits)) and not isinstance(value, bool)
 
 
-def _class(is_right):
+def _format_class(is_right):
     return ' class="n"' if is_right else ""
 
 
-def _cell(value, right):
-    kind = ' class="t"' if isinstance(value, Html) and 'class="text"' in value else _class(right)
-    return f"<td{kind}>{_shown(value)}</td>"
+def _format_cell(value, right):
+    kind = (
+        ' class="t"'
+        if isinstance(value, Html) and 'class="text"' in value
+        else _format_class(right)
+    )
+    return f"<td{kind}>{_format_value(value)}</td>"
 
 
-def _shown(value):
+def _format_value(value):
     return number(value) if _is_number(value) else escape(value)
 
 
@@ -230,17 +235,17 @@ def example(pairs: Iterable[tuple[str, Any]]) -> str:
 def shaded_words(words: Sequence[Any], most: int = 120) -> Html:
     """Returns the words of an `Attribution`, shaded by their score."""
     largest = max((abs(word.score) for word in words), default=0.0) or 1.0
-    shown = []
+    parts = []
     for before, word in zip([None, *words], words[:most]):
         if before is not None and before.segment != word.segment:
-            shown.append(" <small>|</small> ")
+            parts.append(" <small>|</small> ")
         elif before is not None and word.start > before.end:
-            shown.append(" ")
+            parts.append(" ")
         share = abs(word.score) / largest
         kind = "for" if word.score >= 0 else "against"
-        shown.append(
+        parts.append(
             f'<span class="w {kind}" style="--a:{share:.2f}" title="{word.score:+.3f}">'
             f"{escape(word.text[:200])}</span>"
         )
-    rest = f"<small> … {len(words) - most:,} more words</small>" if len(words) > most else ""
-    return Html(f'<div class="words" dir="auto">{"".join(shown)}{rest}</div>')
+    ending = f"<small> … {len(words) - most:,} more words</small>" if len(words) > most else ""
+    return Html(f'<div class="words" dir="auto">{"".join(parts)}{ending}</div>')

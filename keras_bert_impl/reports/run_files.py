@@ -5,17 +5,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from keras_bert_impl.attribution import attribute
-from keras_bert_impl.interop import OWN_SETTINGS
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.paths import local_path, without_folders
-from keras_bert_impl.io.reading import file_within, read_json
-from keras_bert_impl.io.run_files import read_run_file, read_scores
+from keras_bert_impl.checkpoints.interop import OWN_SETTINGS
+from keras_bert_impl.data.prediction_files import are_for, read_predictions_table
+from keras_bert_impl.reports.attribution import attribute
 from keras_bert_impl.reports.page import Html, details, paragraph, shaded_words, table
 from keras_bert_impl.runs.run import load_tuned
-from keras_bert_impl.tasks.base.prediction_files import are_for, read_predictions_table
 from keras_bert_impl.tasks.base.task_model import MODEL_CLASS
 from keras_bert_impl.training.runs.reports import read_metrics
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.io.paths import local_path, without_folders
+from keras_bert_impl.utils.io.reading import file_within, read_json
+from keras_bert_impl.utils.io.run_files import read_run_file, read_scores
 
 MOST_EXPLAINED = 5  # number of errors with attributions
 _NO_LIMIT = 1 << 60
@@ -48,8 +48,8 @@ class Run(NamedTuple):
     @property
     def records(self) -> str | None:
         """Folder of the training records of a pre-training run; None for other runs."""
-        found = self.data.get("records")
-        source = found.get("source") if isinstance(found, dict) else None
+        entry = self.data.get("records")
+        source = entry.get("source") if isinstance(entry, dict) else None
         return source if isinstance(source, str) else None
 
 
@@ -81,7 +81,7 @@ def read_run(path: str | Path) -> Run:
         data,
         read(lambda file: read_metrics(file, _NO_LIMIT), "metrics.jsonl", []),
         dict(read(scores_reader, "scores.json", {})),
-        read(_model_class, "model/config.json", None),
+        read(_read_model_class, "model/config.json", None),
         problems,
     )
     if not (run.settings or run.metrics or run.scores):
@@ -97,28 +97,28 @@ def runs_of(path: str | Path) -> list[Path]:
     The best run of a set comes first. If `path` is a single run, returns `[path]`.
     """
     path = local_path(path)
-    folds = _runs_in(path, "folds/*/recipe.yaml")
+    folds = _find_runs(path, "folds/*/recipe.yaml")
     if folds:
         return sorted(folds, key=lambda run: (len(run.name), run.name))  # by number
-    found = sorted(_runs_in(path, "runs/*/recipe.yaml"))
+    runs = sorted(_find_runs(path, "runs/*/recipe.yaml"))
     file = file_within(path, "scores.json")
-    if found and file.is_file():  # Without scores, the set is not finished.
-        best = read_run_file(file, _best_run)
-        found.sort(key=lambda run: run != path / best)
-    return found or [path]
+    if runs and file.is_file():  # Without scores, the set is not finished.
+        best = read_run_file(file, _read_best_run)
+        runs.sort(key=lambda run: run != path / best)
+    return runs or [path]
 
 
-def _best_run(scores):
+def _read_best_run(scores):
     # The runs of a learning curve are not ranked.
     return "" if "curves" in scores else scores.text("best")
 
 
-def _runs_in(path, pattern):
+def _find_runs(path, pattern):
     recipes = [recipe.relative_to(path).as_posix() for recipe in path.glob(pattern)]
     return [file_within(path, name).parent for name in recipes]
 
 
-def _model_class(path):
+def _read_model_class(path):
     return read_json(path).mapping(OWN_SETTINGS).text(MODEL_CLASS, None)
 
 
@@ -189,12 +189,13 @@ def with_predictions(subject: Subject) -> Subject:
 def explanation(model: Any, text: Any, target: Any = None) -> Html:
     """Returns the words of a text, shaded by integrated gradients, and the highest scores."""
     try:
-        found = attribute(model, text, target)
+        attribution = attribute(model, text, target)
     except InputError as error:
         return Html(paragraph(f"no attribution: {error}"))
-    largest = sorted(found.words, key=lambda word: -abs(word.score))[:8]
+    largest = sorted(attribution.words, key=lambda word: -abs(word.score))[:8]
     rows = [[word.text[:80], float(np.round(word.score, 4))] for word in largest]
     numbers = table(["word", "contribution to the log-odds"], rows)
     return Html(
-        shaded_words(found.words) + details(f"largest contributions to {found.target}", numbers)
+        shaded_words(attribution.words)
+        + details(f"largest contributions to {attribution.target}", numbers)
     )

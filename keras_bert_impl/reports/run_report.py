@@ -10,10 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from keras_bert_impl.cards import write_card
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.files import replace_directory
-from keras_bert_impl.io.paths import local_path, without_folders
+from keras_bert_impl.checkpoints.cards import write_card
+from keras_bert_impl.data.scores.statistics import paired_difference
+from keras_bert_impl.data.tables.examples import LabeledExamples
 from keras_bert_impl.reports import page
 from keras_bert_impl.reports.page import Section, escape, number
 from keras_bert_impl.reports.run_files import (
@@ -32,10 +31,11 @@ from keras_bert_impl.reports.sections.scores import (
     without_repeated_loss,
 )
 from keras_bert_impl.runs.run import load_tuned
-from keras_bert_impl.tasks.data.examples import LabeledExamples
 from keras_bert_impl.tasks.registry import model_class_named, task_of_examples, task_of_model
-from keras_bert_impl.tasks.scores.statistics import paired_difference
 from keras_bert_impl.training.runs.run_directory import ENVIRONMENT
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.io.files import replace_directory
+from keras_bert_impl.utils.io.paths import local_path, without_folders
 
 FILE = "report.html"
 _LOG = logging.getLogger(__name__)
@@ -78,7 +78,7 @@ def write_report(
     sections = report_sections(subject)
     path = local_path(run_directory) / FILE if path is None else local_path(path)
     run = subject.run
-    page.save_page(path, page.page(_title(run), _lead(run), sections, _tiles(run)))
+    page.save_page(path, page.page(_make_title(run), _make_lead(run), sections, _make_tiles(run)))
     if pictures is not None:
         save_pictures(sections, pictures)
     return path
@@ -87,10 +87,10 @@ def write_report(
 def report_sections(subject: Subject) -> list[Section]:
     run, middle = subject.run, []
     if subject.examples is not None:
-        middle = _task_sections(subject)
+        middle = _build_task_sections(subject)
     if not any(section.title == "Scores" for section in middle) and run.scores:
-        middle = [_plain_scores(run), *middle]
-    found = [
+        middle = [_render_plain_scores(run), *middle]
+    sections = [
         overview.verdict_section(run),
         *middle[:1],
         overview.curves_section([run]),
@@ -102,8 +102,8 @@ def report_sections(subject: Subject) -> list[Section]:
     ]
     if run.problems:
         text = "".join(page.paragraph(problem) for problem in run.problems)
-        found.append(Section("Unreadable files", text))
-    return [section for section in found if section is not None]
+        sections.append(Section("Unreadable files", text))
+    return [section for section in sections if section is not None]
 
 
 def save_pictures(sections: list[Section], folder: str | Path) -> list[Path]:
@@ -122,7 +122,7 @@ def save_pictures(sections: list[Section], folder: str | Path) -> list[Path]:
     return [folder / f"{drawing.name}.{suffix}" for drawing in drawings for suffix in suffixes]
 
 
-def _task_sections(subject):
+def _build_task_sections(subject):
     module = report_of(subject.examples, subject.model)
     if module is None:
         return []
@@ -144,14 +144,14 @@ def report_of(examples: Any, model: Any = None) -> ModuleType | None:
     return importlib.import_module(report) if report else None
 
 
-def _plain_scores(run):
+def _render_plain_scores(run):
     scores = {key: v for key, v in run.scores.items() if isinstance(v, (int, float))}
     scores = without_repeated_loss(scores)
     rows = [[score_name(key), page.score(value)] for key, value in scores.items()]
     return Section("Scores", page.table(["score", "value"], rows))
 
 
-def _tiles(run: Run):
+def _make_tiles(run: Run):
     scores = {k: v for k, v in run.scores.items() if isinstance(v, (int, float))}
     scores = {k: v for k, v in scores.items() if not overview.is_of_baseline(k)}
     scores = without_repeated_loss(scores)
@@ -161,7 +161,7 @@ def _tiles(run: Run):
     return [*tiles, *((name, number(n)) for name, n in counts.items() if n is not None)]
 
 
-def _title(run):
+def _make_title(run):
     """Returns a title such as "Text classification: tickets.csv"."""
     if run.records is not None:
         return f"Pre-training: {without_folders(run.records)}"
@@ -172,7 +172,7 @@ def _title(run):
     return f"{task}: {overview.source_of(run, 'train') or run.name}"
 
 
-def _lead(run):
+def _make_lead(run):
     model = run.settings.get("model")
     model = without_folders(model) if isinstance(model, str) else None
     parts = [run.model_class, f"from {model}" if model else None, f"saved in {run.name}"]
@@ -217,11 +217,11 @@ def write_comparison(
     directories = [run for directory in run_directories for run in runs_of(directory)]
     if len(directories) < 2:
         raise InputError("a comparison requires at least two run directories, or a set of runs.")
-    runs = _with_different_names([read_run(directory) for directory in directories])
-    sections = [_scores(runs)]
+    runs = _ensure_different_names([read_run(directory) for directory in directories])
+    sections = [_compare_scores(runs)]
     if examples is not None:
-        sections.append(_paired(runs, examples))
-    sections += [overview.curves_section(runs), _settings(runs)]
+        sections.append(_compare_in_pairs(runs, examples))
+    sections += [overview.curves_section(runs), _compare_settings(runs)]
     sections = [section for section in sections if section is not None]
     lead = escape(" · ".join(run.name for run in runs))
     page.save_page(path, page.page(f"Comparison of {len(runs)} runs", lead, sections))
@@ -230,30 +230,32 @@ def write_comparison(
     return local_path(path)
 
 
-def _with_different_names(runs: list[Run]) -> list[Run]:
+def _ensure_different_names(runs: list[Run]) -> list[Run]:
     names = [run.name for run in runs]
     if len(set(names)) == len(names):
         return runs
     return [run._replace(name=f"{number}: {run.name}") for number, run in enumerate(runs, 1)]
 
 
-def _scores(runs):
+def _compare_scores(runs):
     names: dict[str, None] = {}
     for run in runs:
         names |= dict.fromkeys(k for k, v in run.scores.items() if isinstance(v, (int, float)))
-    rows = [[score_name(name), *(_shown(run.scores.get(name)) for run in runs)] for name in names]
+    rows = [
+        [score_name(name), *(_format_score(run.scores.get(name)) for run in runs)] for name in names
+    ]
     return Section("Scores", page.table(["score", *(run.name for run in runs)], rows))
 
 
-def _shown(value):
+def _format_score(value):
     return page.score(value) if isinstance(value, (int, float)) else ""
 
 
-def _settings(runs):
+def _compare_settings(runs):
     keys = dict.fromkeys(key for run in runs for key in run.settings)
     settings = [[key, *(str(run.settings.get(key, "")) for run in runs)] for key in keys]
-    inputs = dict.fromkeys(name for run in runs for name in _inputs(run))
-    settings += [[name, *(_inputs(run).get(name, "") for run in runs)] for name in inputs]
+    inputs = dict.fromkeys(name for run in runs for name in _describe_inputs(run))
+    settings += [[name, *(_describe_inputs(run).get(name, "") for run in runs)] for name in inputs]
     rows = [[key, *values] for key, *values in settings if len(set(values)) > 1]
     if not rows:
         return Section("Settings", page.paragraph("All settings are the same."))
@@ -261,7 +263,7 @@ def _settings(runs):
     return Section("Settings that differ", page.table(headings, rows))
 
 
-def _inputs(run):
+def _describe_inputs(run):
     """Describes the data, the models and the software of a run by name, from its `data.json`."""
     described = {}
     for name, content in run.data.items():
@@ -277,7 +279,7 @@ def _inputs(run):
     return described
 
 
-def _outcomes(runs, examples):
+def _collect_outcomes(runs, examples):
     """Returns the predictions of each run, with the classes in the order of the first run.
 
     Predictions are read from the runs if all runs were scored on these examples. Otherwise, the
@@ -300,7 +302,7 @@ def _outcomes(runs, examples):
     return outcomes
 
 
-def _intervals(outcome):
+def _compute_intervals(outcome):
     if np.shape(outcome.labels) == np.shape(outcome.predictions):
         return classification.scores_of(outcome)
     # The predictions are counts or scores of each example, not labels.
@@ -310,28 +312,28 @@ def _intervals(outcome):
     ]
 
 
-def _paired(runs, examples):
-    outcomes = _outcomes(runs, examples)
-    first, by_run = outcomes[0], [_intervals(outcome) for outcome in outcomes]
+def _compare_in_pairs(runs, examples):
+    outcomes = _collect_outcomes(runs, examples)
+    first, by_run = outcomes[0], [_compute_intervals(outcome) for outcome in outcomes]
     rows = []
     for scores in zip(*by_run, strict=True):
-        for run, outcome, found in zip(runs, outcomes, scores):
-            value = page.score(found.interval.value), page.bounds(found.interval)
-            row = [score_name(found.name), run.name, *value]
+        for run, outcome, score in zip(runs, outcomes, scores):
+            value = page.score(score.interval.value), page.bounds(score.interval)
+            row = [score_name(score.name), run.name, *value]
             if outcome is first:
                 rows.append([*row, "", "", ""])
                 continue
-            columns = first.labels, first.column(found.name), outcome.column(found.name)
-            change = paired_difference(first.metrics[found.name], *columns)
+            columns = first.labels, first.column(score.name), outcome.column(score.name)
+            change = paired_difference(first.metrics[score.name], *columns)
             difference = page.score(change.interval.value), page.bounds(change.interval)
             rows.append([*row, *difference, page.p_value(change.p)])
     interval = "95% confidence interval"
     headings = ["score", "run", "value", interval, f"difference from {runs[0].name}", interval, "p"]
     caption = f"{len(examples):,} examples of {without_folders(examples.source)}"
     html = page.table(headings, rows, caption, first="cell") + page.paragraph(
-        f"{how([one for scores in by_run for one in scores])} Differences are tested by a "
-        "paired bootstrap, which scores both runs on the same resamples; p-values are two-sided. With many comparisons, some p-values "
-        "are small by chance."
+        f"{how([run_score for scores in by_run for run_score in scores])} Differences "
+        "are tested by a paired bootstrap, which scores both runs on the same resamples; p-values "
+        "are two-sided. With many comparisons, some p-values are small by chance."
     )
     return Section("On the same examples", html)
 
@@ -343,9 +345,9 @@ def describe_run(run_directory: str | Path, model: Any = None, examples: Any = N
     """Writes the `report.html` of a run, and a model card with data, settings and scores."""
     run = local_path(run_directory)
     if model is not None:
-        with _only_warning(run, "card"):
+        with _warn_on_failure(run, "card"):
             write_card(model, run / "model", run / "model", run=run)
-    with _only_warning(run, "report"):
+    with _warn_on_failure(run, "report"):
         write_report(run, examples=examples)
 
 
@@ -358,8 +360,8 @@ def is_described(run_directory: str | Path) -> bool:
 
 
 @contextlib.contextmanager
-def _only_warning(run, what):
+def _warn_on_failure(run, document):
     try:
         yield
     except Exception as error:  # The run must succeed even if the report fails.
-        _LOG.warning("%s has no complete %s: %s: %s", run, what, type(error).__name__, error)
+        _LOG.warning("%s has no complete %s: %s: %s", run, document, type(error).__name__, error)

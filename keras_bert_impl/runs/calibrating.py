@@ -4,16 +4,16 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from keras_bert_impl.interop import OWN_SETTINGS
-from keras_bert_impl.io.files import replace_directory, write_json
-from keras_bert_impl.io.paths import local_path
-from keras_bert_impl.io.reading import read_json
-from keras_bert_impl.io.run_files import read_run_file, read_scores
+from keras_bert_impl.checkpoints.interop import OWN_SETTINGS
+from keras_bert_impl.data.scores.calibration import Calibration, Goal
 from keras_bert_impl.runs.inputs import model_directory, with_metric_of
 from keras_bert_impl.tasks.base.task_model import TaskModel
 from keras_bert_impl.tasks.registry import score, task_of_examples
-from keras_bert_impl.tasks.scores.calibration import Calibration, Goal
-from keras_bert_impl.tuning.choice import save_tuned
+from keras_bert_impl.training.tuning.choice import save_tuned
+from keras_bert_impl.utils.io.files import replace_directory, write_json
+from keras_bert_impl.utils.io.paths import local_path
+from keras_bert_impl.utils.io.reading import read_json
+from keras_bert_impl.utils.io.run_files import read_run_file, read_scores
 
 # This key of scores.json compares the model with baselines, which need the training set.
 _BEFORE = "Before calibration: "
@@ -37,10 +37,10 @@ def calibrate(
     """
     directory = local_path(directory)
     path = local_path(model_directory(directory))
-    found = task_of_examples(examples).calibrate(model, examples, goal)
+    calibration = task_of_examples(examples).calibrate(model, examples, goal)
     if of_run is None:
         _save(model, path, base)
-        return found
+        return calibration
     scored = with_metric_of(directory, of_run)
     scores, data = read_scores(directory / "scores.json"), read_run_file(directory / "data.json")
     sentences = data.mapping("verdict").list_of("sentences", str, [])
@@ -49,14 +49,14 @@ def calibrate(
         _save(model, temporary / "model", base)
         write_json(temporary / "scores.json", scores | score(model, scored, temporary))
         if sentences:
-            sentences = [_BEFORE + one.removeprefix(_BEFORE) for one in sentences]
+            sentences = [_BEFORE + sentence.removeprefix(_BEFORE) for sentence in sentences]
             write_json(temporary / "data.json", data | {"verdict": {"sentences": sentences}})
-    return found
+    return calibration
 
 
 def _save(model, path, base):
-    own = read_json(path / "config.json").mapping(OWN_SETTINGS)
-    if "base" in own:
-        save_tuned(model, path, base or own.mapping("base").text("name"))
+    settings = read_json(path / "config.json").mapping(OWN_SETTINGS)
+    if "base" in settings:
+        save_tuned(model, path, base or settings.mapping("base").text("name"))
     else:
         model.save_pretrained(path)

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from keras_bert_impl.data.scores.comparison import is_uneven
+from keras_bert_impl.data.tables import checks
+from keras_bert_impl.data.tables.examples import LabeledExamples
+from keras_bert_impl.data.tables.token_lengths import sample_of
 from keras_bert_impl.tasks.base.task_model import TaskModel
-from keras_bert_impl.tasks.data import checks
-from keras_bert_impl.tasks.data.examples import LabeledExamples
-from keras_bert_impl.tasks.data.token_lengths import sample_of
-from keras_bert_impl.tasks.scores.comparison import is_uneven
 
 _SAMPLE_CHARACTERS = 2_000_000  # number of characters to tokenize, which takes about half a second
 _CUT = 0.01  # fraction of truncated texts that causes a warning
@@ -84,7 +84,7 @@ def summarize(
     labels, of_train = train.label_counts()
     kind_of_dev, of_dev = dev.label_counts()
     of_dev = of_dev if kind_of_dev == labels else {}  # entity labels without an entity are tags
-    lengths, unknown = _tokens_of(model, train)
+    lengths, unknown = _tokenize_sample(model, train)
     summary = DataSummary(
         len(train),
         len(dev),
@@ -99,7 +99,7 @@ def summarize(
     )
     has_one_each = getattr(train, "is_multi_label", None) is False
     warnings = checks.remarks(train, dev) if remarks is None else list(remarks)
-    warnings += _warnings(summary, model, has_one_each, metric, is_weighted)
+    warnings += _collect_warnings(summary, model, has_one_each, metric, is_weighted)
     return dataclasses.replace(summary, warnings=warnings + unknown + checks.advice(train))
 
 
@@ -110,7 +110,7 @@ def _is_blank(text):
     return not text.strip() if isinstance(text, str) else not text or any(map(_is_blank, text))
 
 
-def _tokens_of(model, examples):
+def _tokenize_sample(model, examples):
     """Tokenizes a sample of the examples.
 
     Returns the sequence lengths with special tokens, int [rows], and a list of warnings.
@@ -128,14 +128,14 @@ def _tokens_of(model, examples):
     tokens = tokenizer.tokenize(segments)
     num_unknown = np.sum(tokens.flat_values.numpy() == tokenizer.unk_id)
     share = num_unknown / max(len(tokens.flat_values), 1)
-    words = _unknown_words(tokenizer, segments) if share else []
+    words = _find_unknown_words(tokenizer, segments) if share else []
     warnings = checks.about_unknown_tokens(share, words)
     starts = np.cumsum([0, *(len(row) for row in rows[:-1])])
     special = [2 + tokenizer.num_separators * (len(row) - 1) for row in rows]
     return np.add.reduceat(tokens.row_lengths().numpy(), starts) + special, warnings
 
 
-def _unknown_words(tokenizer, texts):
+def _find_unknown_words(tokenizer, texts):
     counts = collections.Counter(" ".join(texts).split())
     words = [word for word, _ in counts.most_common(_MOST_WORDS)]
     ids = tokenizer.tokenize([f" {word}" for word in words]).to_list()
@@ -145,37 +145,37 @@ def _unknown_words(tokenizer, texts):
 # === Warnings ===
 
 
-def _warnings(summary, model, has_classes, metric, is_weighted):
-    found = []
+def _collect_warnings(summary, model, has_classes, metric, is_weighted):
+    warnings = []
     if summary.truncated is not None and summary.truncated > _CUT:
-        found.append(_of_length(summary, model))
+        warnings.append(_warn_of_length(summary, model))
     if has_classes and summary.labels == "classes":
-        found += _of_uneven_classes(summary.train_labels, metric, is_weighted)
+        warnings += _warn_of_uneven_classes(summary.train_labels, metric, is_weighted)
     if summary.in_both:
-        found.append(
+        warnings.append(
             f"{summary.in_both:,} of the {summary.dev_rows:,} validation texts are also in the "
             "training set, which raises the scores. Remove these texts from one of the two sets."
         )
     if summary.empty:
-        found.append(
+        warnings.append(
             f"{summary.empty:,} texts are empty. Remove these texts, or check the text column."
         )
-    return found
+    return warnings
 
 
-def _of_length(summary, model):
+def _warn_of_length(summary, model):
     cut, most = (
         f"{summary.truncated:.1%} of the texts are truncated",
         model.encoder.config.max_length,
     )
     if summary.max_length >= most:
         return f"{cut}: the model takes at most {most} tokens. Try long_texts=mean."
-    wanted = min(-(-summary.lengths["99"] // 8) * 8, most)
-    share = "99 % of the texts" if wanted < most else "more texts"
-    return f"{cut}. With max_length={wanted}, {share} fit."
+    fitting_length = min(-(-summary.lengths["99"] // 8) * 8, most)
+    share = "99 % of the texts" if fitting_length < most else "more texts"
+    return f"{cut}. With max_length={fitting_length}, {share} fit."
 
 
-def _of_uneven_classes(counts, metric, is_weighted):
+def _warn_of_uneven_classes(counts, metric, is_weighted):
     numbers = np.array([count for count in counts.values() if count])
     if is_uneven(numbers):
         most, least = max(counts, key=counts.get), min(filter(counts.get, counts), key=counts.get)

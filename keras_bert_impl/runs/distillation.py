@@ -10,8 +10,8 @@ from typing import Any
 
 from keras import ops
 
-from keras_bert_impl.io.errors import InputError, listed
-from keras_bert_impl.io.settings import NonNegativeFloat, PositiveFloat, Share, check
+from keras_bert_impl.data.scores.counting import token_weights
+from keras_bert_impl.data.tables.labels import MULTI, REGRESSION, SINGLE
 from keras_bert_impl.layers.losses import (
     binary_kl_divergence,
     check_layers,
@@ -22,9 +22,9 @@ from keras_bert_impl.layers.losses import (
 )
 from keras_bert_impl.models.heads import linear_map
 from keras_bert_impl.tasks.base.task_model import TaskModel
-from keras_bert_impl.tasks.data.labels import MULTI, REGRESSION, SINGLE
-from keras_bert_impl.tasks.scores.counting import token_weights
 from keras_bert_impl.training.steps.trainer import num_examples
+from keras_bert_impl.utils.errors import InputError, listed
+from keras_bert_impl.utils.settings import NonNegativeFloat, PositiveFloat, Share, check
 
 _DIVERGENCES = {
     SINGLE: kl_divergence,
@@ -44,10 +44,10 @@ class _WithLabelLoss:
         """See `ReplicatedTrainer`."""
         return self._model.loss_totals(x, y, sample_weight)
 
-    def _divergence(self, targets, outputs, temperature=1.0):
-        return _DIVERGENCES[_problem_type(self._model)](targets, outputs, temperature)
+    def _compute_divergence(self, targets, outputs, temperature=1.0):
+        return _DIVERGENCES[_read_problem_type(self._model)](targets, outputs, temperature)
 
-    def _share(self, losses, y, sample_weight, totals):
+    def _compute_loss_share(self, losses, y, sample_weight, totals):
         """Returns the loss of a micro-batch, given losses `[batch]` or `[batch, length]`."""
         if self._model.has_token_labels:
             losses = losses * token_weights(y, sample_weight)
@@ -101,8 +101,10 @@ class SoftTargets(_WithLabelLoss):
 
     def loss_share(self, x: Any, y: Any, y_pred: Any, sample_weight: Any, totals: Any) -> Any:
         """See `ReplicatedTrainer`."""
-        losses = self._divergence(self._teacher(x, training=False), y_pred, self._temperature)
-        soft = self._share(losses, y, sample_weight, totals)
+        losses = self._compute_divergence(
+            self._teacher(x, training=False), y_pred, self._temperature
+        )
+        soft = self._compute_loss_share(losses, y, sample_weight, totals)
         hard = self._model.loss_share(x, y, y_pred, sample_weight, totals)
         return self._teacher_weight * soft + (1 - self._teacher_weight) * hard
 
@@ -199,22 +201,24 @@ class RDrop(_WithLabelLoss):
     def loss_share(self, x: Any, y: Any, y_pred: Any, sample_weight: Any, totals: Any) -> Any:
         """See `ReplicatedTrainer`."""
         again = self._model(x, training=True)
-        losses = (self._divergence(y_pred, again) + self._divergence(again, y_pred)) / 2
+        losses = (
+            self._compute_divergence(y_pred, again) + self._compute_divergence(again, y_pred)
+        ) / 2
         of_labels = sum(
             self._model.loss_share(x, y, outputs, sample_weight, totals)
             for outputs in (y_pred, again)
         )
-        return of_labels + self._alpha * self._share(losses, y, sample_weight, totals)
+        return of_labels + self._alpha * self._compute_loss_share(losses, y, sample_weight, totals)
 
 
-def _problem_type(model):
+def _read_problem_type(model):
     return getattr(model, "problem_type", SINGLE)
 
 
-def _check_task(model, what):
+def _check_task(model, method):
     if not model.has_class_logits or getattr(model, "crf", False):
         raise InputError(
-            f"{what} supports only TextClassifier, and TokenClassifier without a CRF. Received: a "
+            f"{method} supports only TextClassifier, and TokenClassifier without a CRF. Received: a "
             f"{type(model).__name__}"
         )
 
@@ -232,10 +236,10 @@ def _check_pair(student, teacher):
             "teacher and student must have the same labels in the same order. Received: "
             f"{listed(teacher.labels)} for the teacher, {listed(student.labels)} for the student"
         )
-    if _problem_type(teacher) != _problem_type(student):
+    if _read_problem_type(teacher) != _read_problem_type(student):
         raise InputError(
             "teacher and student must have the same problem type. Received: "
-            f"{_problem_type(teacher)} and {_problem_type(student)}"
+            f"{_read_problem_type(teacher)} and {_read_problem_type(student)}"
         )
     if teacher.tokenizer.fingerprint != student.tokenizer.fingerprint:
         raise InputError(

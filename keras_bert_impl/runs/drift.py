@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.tasks.inputs.blocks import blocks
+from keras_bert_impl.data.batches.blocks import blocks
 from keras_bert_impl.tasks.registry import task_of_model
+from keras_bert_impl.utils.errors import InputError
 
 _BINS = 10  # The bins are deciles of the reference.
 _LARGE, _SMALL = 0.25, 0.1  # conventional limits of the population stability index
@@ -44,44 +44,49 @@ class Comparison:
 
 
 def compare_numbers(reference: Sequence[float], served: Sequence[float]) -> Comparison:
-    one, other = (np.sort(np.asarray(values, "float64")) for values in (reference, served))
-    if not (one.size and other.size and np.isfinite(one).all() and np.isfinite(other).all()):
+    first, second = (np.sort(np.asarray(values, "float64")) for values in (reference, served))
+    if not (first.size and second.size and np.isfinite(first).all() and np.isfinite(second).all()):
         raise ValueError("expected at least one finite number in each sample.")
-    edges = np.unique(np.quantile(one, np.arange(1, _BINS) / _BINS))
+    edges = np.unique(np.quantile(first, np.arange(1, _BINS) / _BINS))
     # Each edge is a separate bin, because integers are often equal to an edge.
-    bins = (np.searchsorted(edges, v) + np.searchsorted(edges, v, "right") for v in (one, other))
+    bins = (np.searchsorted(edges, v) + np.searchsorted(edges, v, "right") for v in (first, second))
     counts = np.array([np.bincount(b, minlength=2 * len(edges) + 1) for b in bins])
-    return Comparison(_psi(*counts[:, counts.any(0)]), _kolmogorov_smirnov(one, other))
+    return Comparison(
+        _compute_psi(*counts[:, counts.any(0)]), _run_kolmogorov_smirnov_test(first, second)
+    )
 
 
 def compare_classes(reference: Sequence[str], served: Sequence[str]) -> Comparison:
     if not (len(reference) and len(served)):
         raise ValueError("expected at least one name in each sample.")
-    one, other = Counter(reference), Counter(served)
-    names = sorted(one | other)
-    counts = np.array([[one[name] for name in names], [other[name] for name in names]], "float64")
-    return Comparison(_psi(*counts), _chi_square(counts))
+    reference_counts, served_counts = Counter(reference), Counter(served)
+    names = sorted(reference_counts | served_counts)
+    counts = np.array(
+        [[reference_counts[name] for name in names], [served_counts[name] for name in names]],
+        "float64",
+    )
+    return Comparison(_compute_psi(*counts), _run_chi_square_test(counts))
 
 
-def _psi(reference, served):
+def _compute_psi(reference, served):
     """Computes the population stability index of two arrays of counts, smoothed by 0.5."""
     p, q = ((counts + 0.5) / (counts + 0.5).sum() for counts in (reference, served))
     return float(((q - p) * np.log(q / p)).sum())
 
 
-def _kolmogorov_smirnov(one, other):
+def _run_kolmogorov_smirnov_test(first, second):
     """Returns the asymptotic p-value of the Kolmogorov-Smirnov test for sorted arrays."""
-    points = np.concatenate([one, other])
-    shares = (np.searchsorted(v, points, side="right") / v.size for v in (one, other))
+    points = np.concatenate([first, second])
+    shares = (np.searchsorted(v, points, side="right") / v.size for v in (first, second))
     statistic = np.abs(np.subtract(*shares)).max()
-    x = statistic * math.sqrt(one.size * other.size / (one.size + other.size))
+    x = statistic * math.sqrt(first.size * second.size / (first.size + second.size))
     if x < 0.2:  # The series converges slowly here. The result is 1 with an error below 1e-12.
         return 1.0
     k = np.arange(1, 101)
     return float(np.clip(2 * ((-1.0) ** (k - 1) * np.exp(-2 * (k * x) ** 2)).sum(), 0, 1))
 
 
-def _chi_square(counts):
+def _run_chi_square_test(counts):
     """Returns the p-value of the chi-square test for two rows of counts."""
     expected = counts.sum(0) * counts.sum(1, keepdims=True) / counts.sum()
     rare = expected.min(0) < _MIN_EXPECTED
@@ -115,12 +120,12 @@ def sample_of(model: Any, texts: Iterable) -> Sample:
     """Predicts texts, and returns statistics of the texts and predictions."""
     task, sample = task_of_model(model), Sample()
     for block in filter(None, blocks(texts)):
-        for name, values in _of_texts(model.tokenizer, block).items():
+        for name, values in _measure_texts(model.tokenizer, block).items():
             sample.numbers.setdefault(name, []).extend(values)
         for answer, _ in task.predictions(model, block):
-            for name, value in _numbers(answer):
+            for name, value in _extract_numbers(answer):
                 sample.numbers.setdefault(name, []).append(value)
-            for name in _classes(answer):
+            for name in _extract_classes(answer):
                 sample.classes.setdefault("label", []).append(name)
     if not sample.numbers:
         raise InputError("there are no texts to compare.")
@@ -139,12 +144,12 @@ def compare_samples(reference: Sample, served: Sample) -> dict[str, Comparison]:
     return compared
 
 
-def _of_texts(tokenizer, block) -> dict[str, list[float]]:
+def _measure_texts(tokenizer, block) -> dict[str, list[float]]:
     """Returns the number of tokens of each text or pair, and the fraction of unknown tokens."""
-    if not all(isinstance(part, str) for item in block for part in _parts(item)):
+    if not all(isinstance(part, str) for item in block for part in _collect_strings(item)):
         return {}
-    parts = [part for item in block for part in _parts(item)]
-    owners = np.repeat(np.arange(len(block)), [len(_parts(item)) for item in block])
+    parts = [part for item in block for part in _collect_strings(item)]
+    owners = np.repeat(np.arange(len(block)), [len(_collect_strings(item)) for item in block])
     tokens = tokenizer.tokenize(parts)
     sizes = tokens.row_lengths().numpy()
     is_unknown = tokens.values.numpy() == tokenizer.unk_id
@@ -156,24 +161,24 @@ def _of_texts(tokenizer, block) -> dict[str, list[float]]:
     }
 
 
-def _parts(item):
+def _collect_strings(item):
     """Returns the strings of a text, a pair, or a prompt with endings."""
     if isinstance(item, (list, tuple)):
-        return [part for one in item for part in _parts(one)]
+        return [part for inner in item for part in _collect_strings(inner)]
     return [item]
 
 
-def _numbers(answer) -> Iterator[tuple[str, float]]:
+def _extract_numbers(answer) -> Iterator[tuple[str, float]]:
     for name, value in answer.items():
         if isinstance(value, float):
             yield name, value
         elif name == "values":  # Regression has no class names.
-            yield from ((f"value {number}", one) for number, one in enumerate(value))
+            yield from ((f"value {number}", output) for number, output in enumerate(value))
         elif name == "entities":
             yield name, float(len(value))
 
 
-def _classes(answer) -> list[str]:
+def _extract_classes(answer) -> list[str]:
     """Returns the class names in a prediction: the label, or the types of the entities."""
     if "label" in answer:
         return [answer["label"]]

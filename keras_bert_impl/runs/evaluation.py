@@ -4,23 +4,23 @@ import logging
 from collections.abc import Sequence
 from pathlib import Path
 
-from keras_bert_impl.graphs.signatures import Signatures
-from keras_bert_impl.graphs.together import SeveralSignatures
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.files import replace_directory, write_json
-from keras_bert_impl.io.paths import local_path
+from keras_bert_impl.data.scores.comparison import Change, change
+from keras_bert_impl.data.scores.decisions import warn_of_nan
+from keras_bert_impl.data.tables.checks import gaps_of
+from keras_bert_impl.data.tables.examples import LabeledExamples
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.runs.inputs import with_metric_of
 from keras_bert_impl.runs.run import load_embedder, load_tuned
+from keras_bert_impl.serving.graphs.signatures import Signatures
+from keras_bert_impl.serving.graphs.together import SeveralSignatures
 from keras_bert_impl.tasks.base.task_model import TaskModel
-from keras_bert_impl.tasks.data.checks import gaps_of
-from keras_bert_impl.tasks.data.examples import LabeledExamples
 from keras_bert_impl.tasks.embedding.signature import EncoderSignatures
 from keras_bert_impl.tasks.language_modeling.model import MaskedLM
 from keras_bert_impl.tasks.registry import score, score_more, task_of_examples
-from keras_bert_impl.tasks.scores.comparison import Change, change
-from keras_bert_impl.tasks.scores.decisions import warn_of_nan
 from keras_bert_impl.tokenizers import Tokenizer
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.io.files import replace_directory, write_json
+from keras_bert_impl.utils.io.paths import local_path
 
 _LOG = logging.getLogger(__name__)
 
@@ -78,7 +78,7 @@ def evaluate(
 def compare(model: TaskModel, old: TaskModel, examples: LabeledExamples) -> Change:
     """Compares the predictions of a model with an old model's predictions on labeled texts."""
     task = task_of_examples(examples)
-    return change(*(task.outcome(one, examples, like=model) for one in (model, old)))
+    return change(*(task.outcome(candidate, examples, like=model) for candidate in (model, old)))
 
 
 def load_model(

@@ -5,11 +5,11 @@ import datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.lines import suffix_of
+from keras_bert_impl.data.scores.statistics import Interval, wilson
+from keras_bert_impl.data.tables.table_rows import json_lines
 from keras_bert_impl.serving.server.feedback import KEYS
-from keras_bert_impl.tasks.data.table_rows import json_lines
-from keras_bert_impl.tasks.scores.statistics import Interval, wilson
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.io.lines import suffix_of
 
 
 class Week(NamedTuple):

@@ -7,16 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from keras_bert_impl.interop import fingerprint, open_model
-from keras_bert_impl.interop.sentence_transformers import read_projections, read_sentence_settings
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.reading import file_within, path_within
-from keras_bert_impl.io.run_files import read_run_file
+from keras_bert_impl.checkpoints.interop import fingerprint, open_model
+from keras_bert_impl.checkpoints.interop.sentence_transformers import (
+    read_projections,
+    read_sentence_settings,
+)
+from keras_bert_impl.data.tables import user_input
+from keras_bert_impl.data.tables.examples import LabeledExamples
 from keras_bert_impl.runs.settings import FinetuneSettings
-from keras_bert_impl.tasks.data import user_input
-from keras_bert_impl.tasks.data.examples import LabeledExamples
 from keras_bert_impl.tasks.registry import all_tasks, task_of_examples
 from keras_bert_impl.tokenizers import Tokenizer
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.io.reading import file_within, path_within
+from keras_bert_impl.utils.io.run_files import read_run_file
 
 
 def model_directory(path: str | Path) -> str | Path:
@@ -44,11 +47,11 @@ def made_of(
     for name in ("model", "teacher"):
         path = getattr(settings, name)
         if path:  # The teacher may be a run directory.
-            read[name] = {"source": str(path), **_identity(model_directory(path))}
+            read[name] = {"source": str(path), **_compute_checksums(model_directory(path))}
     return read
 
 
-def _identity(path):
+def _compute_checksums(path):
     """Returns the checksums of a model, its tokenizer and its sentence-embedding settings."""
     source = open_model(path)
     settings = read_sentence_settings(source.task_path)
@@ -73,13 +76,13 @@ def as_examples(data: Any, name: str) -> LabeledExamples:
         return data
     if len(data) != 2:
         raise InputError(f"{name} must be (texts, labels). Received: a tuple of length {len(data)}")
-    texts, labels = (_as_list(part, name) for part in data)
+    texts, labels = (_convert_to_list(part, name) for part in data)
     if not texts:
         raise InputError(f"{name} has no texts. Pass at least one text with its label.")
     if len(texts) != len(labels):
         raise InputError(f"{name} has {len(texts)} texts, but {len(labels)} labels.")
-    found = (task.examples_of(texts, labels, name) for task in all_tasks())
-    return next(examples for examples in found if examples is not None)
+    converted = (task.examples_of(texts, labels, name) for task in all_tasks())
+    return next(examples for examples in converted if examples is not None)
 
 
 def with_named_classes(*sets: LabeledExamples) -> tuple[LabeledExamples, ...]:
@@ -108,7 +111,7 @@ def read_options(
     return options
 
 
-def _as_list(values, name):
+def _convert_to_list(values, name):
     if isinstance(values, (str, bytes)) or not hasattr(values, "__iter__"):
         raise InputError(
             f"{name} must be a list of texts and a list of labels. Received: {values!r:.60}"

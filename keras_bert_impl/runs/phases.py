@@ -4,18 +4,18 @@ import functools
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.settings import OneOf, check
+from keras_bert_impl.data.scores.metrics import comparable
+from keras_bert_impl.data.tables.examples import LabeledExamples
 from keras_bert_impl.runs.distillation import IntermediateLayers, RDrop, SoftTargets
 from keras_bert_impl.runs.settings import TINYBERT, FinetuneSettings
 from keras_bert_impl.tasks.base.description import Task
 from keras_bert_impl.tasks.base.task_model import TaskModel
-from keras_bert_impl.tasks.data.examples import LabeledExamples
-from keras_bert_impl.tasks.scores.metrics import comparable
 from keras_bert_impl.training.runs.checkpoints import BestEpoch
 from keras_bert_impl.training.runs.reports import KEY, read_metrics
 from keras_bert_impl.training.runs.run_directory import INTERMEDIATE
 from keras_bert_impl.training.strategy import is_chief, num_workers, number_of_chief
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.settings import OneOf, check
 
 
 class Phase(NamedTuple):

@@ -12,14 +12,14 @@ from typing import Any, TextIO
 import pyarrow
 import pyarrow.parquet
 
-from keras_bert_impl.io.errors import InputError, listed
-from keras_bert_impl.io.files import replace_file
-from keras_bert_impl.io.lines import read_lines, suffix_of
-from keras_bert_impl.io.paths import local_path
-from keras_bert_impl.tasks.base.prediction_files import write_cells
-from keras_bert_impl.tasks.data import csv_rows, table_rows
-from keras_bert_impl.tasks.data.layout import Layout, cells
-from keras_bert_impl.tasks.data.tables import open_table, table_format
+from keras_bert_impl.data.prediction_files import write_cells
+from keras_bert_impl.data.tables import csv_rows, table_rows
+from keras_bert_impl.data.tables.layout import Layout, cells
+from keras_bert_impl.data.tables.tables import open_table, table_format
+from keras_bert_impl.utils.errors import InputError, listed
+from keras_bert_impl.utils.io.files import replace_file
+from keras_bert_impl.utils.io.lines import read_lines, suffix_of
+from keras_bert_impl.utils.io.paths import local_path
 
 Row = dict[str, Any]
 # (columns of the input row, prediction as a dict, prediction as table cells)
@@ -62,10 +62,10 @@ def count_rows(path: str | Path, layout: Layout | None, delimiter: str | None = 
 def joined(row: Row, answer: Row) -> Row:
     """Appends the columns of a prediction to an input row."""
     names = {name: f"{_CLASH}{name}" if name in row else name for name in answer}
-    taken = [name for name in names.values() if name in row]
-    if taken:
+    clashes = [name for name in names.values() if name in row]
+    if clashes:
         raise InputError(
-            f"the input has the columns {listed(taken)}, which are reserved for predictions. "
+            f"the input has the columns {listed(clashes)}, which are reserved for predictions. "
             "Rename these columns, or select one column to keep with --id."
         )
     return row | {names[name]: value for name, value in answer.items()}
@@ -88,36 +88,38 @@ def table_writer(
         delimiter: delimiter of `like`. None detects the delimiter.
     """
     path = local_path(path)
-    as_written = dict if path.suffix == ".jsonl" else _in_columns
+    as_written = dict if path.suffix == ".jsonl" else _convert_to_columns
     with replace_file(path) as temporary, contextlib.ExitStack() as stack:
         if path.suffix == ".parquet":
             is_parquet = like is not None and local_path(like).suffix in table_rows.PARQUET
-            known = pyarrow.parquet.read_schema(like) if is_parquet else None
-            write = stack.enter_context(_Parquet(temporary, known)).write
+            input_schema = pyarrow.parquet.read_schema(like) if is_parquet else None
+            write = stack.enter_context(_Parquet(temporary, input_schema)).write
         else:
             file = stack.enter_context(open(temporary, "w", encoding="utf-8", newline=""))
             write = _JsonLines(file).write
             if path.suffix != ".jsonl":
-                between = _delimiter_of(like, delimiter) if path.suffix == ".csv" else None
+                between = _find_delimiter(like, delimiter) if path.suffix == ".csv" else None
                 write = _Delimited(file, between).write
         yield lambda predicted: write(
             [joined(row, as_written(answer)) for row, answer, _ in predicted]
         )
 
 
-def _delimiter_of(like, delimiter):
+def _find_delimiter(like, delimiter):
     """Returns the delimiter of a CSV file; a comma for other files."""
     if delimiter is not None or like is None or suffix_of(like) != ".csv":
         return delimiter or ","
     return csv_rows.csv_header(local_path(like))[1]
 
 
-def _in_columns(answer):
+def _convert_to_columns(answer):
     """Converts a prediction to columns, with a `score_CLASS` column for each class."""
     columns: Row = {}
     for name, value in answer.items():
         of_classes = isinstance(value, dict)
-        columns |= {f"score_{one}": value[one] for one in value} if of_classes else {name: value}
+        columns |= (
+            {f"score_{label}": value[label] for label in value} if of_classes else {name: value}
+        )
     return {
         # Nine digits are exact for float32.
         name: float(f"{value:.9g}") if isinstance(value, float) else value
@@ -156,7 +158,7 @@ class _Delimited:
             self._write_cells(self._columns)
         for row in rows:
             _check_columns(row, self._columns)
-            self._write_cells([_cell(row.get(name)) for name in self._columns])
+            self._write_cells([_format_cell(row.get(name)) for name in self._columns])
 
     def _write_cells(self, cells):
         if self._delimiter:
@@ -167,10 +169,10 @@ class _Delimited:
 
 
 class _Parquet:
-    """Writes a Parquet file. If `known` is None, infers the column types from the first rows."""
+    """Writes a Parquet file. Without `input_schema`, infers column types from the first rows."""
 
-    def __init__(self, path: Path, known: pyarrow.Schema | None) -> None:
-        self._path, self._known = path, known
+    def __init__(self, path: Path, input_schema: pyarrow.Schema | None) -> None:
+        self._path, self._known = path, input_schema
         self._writer: pyarrow.parquet.ParquetWriter | None = None
 
     def __enter__(self):
@@ -181,24 +183,24 @@ class _Parquet:
             self._writer.close()
 
     def write(self, rows: list[Row]) -> None:
-        flat = [{name: _flat(value) for name, value in row.items()} for row in rows]
+        flat = [{name: _serialize_nested(value) for name, value in row.items()} for row in rows]
         if self._writer is None:
-            self._schema = pyarrow.schema(map(self._field, _arrow_table(flat).schema))
+            self._schema = pyarrow.schema(map(self._infer_field, _build_arrow_table(flat).schema))
             self._writer = pyarrow.parquet.ParquetWriter(self._path, self._schema)
         for row in flat:
             _check_columns(row, self._schema.names)
-        self._writer.write_table(_arrow_table(flat, self._schema))
+        self._writer.write_table(_build_arrow_table(flat, self._schema))
 
-    def _field(self, found):
-        if self._known is not None and found.name in self._known.names:
-            known = self._known.field(found.name).type
-            if not pyarrow.types.is_nested(known):
-                return found.name, known
-        is_empty = pyarrow.types.is_null(found.type)
-        return found.name, pyarrow.string() if is_empty else found.type
+    def _infer_field(self, field):
+        if self._known is not None and field.name in self._known.names:
+            column_type = self._known.field(field.name).type
+            if not pyarrow.types.is_nested(column_type):
+                return field.name, column_type
+        is_empty = pyarrow.types.is_null(field.type)
+        return field.name, pyarrow.string() if is_empty else field.type
 
 
-def _arrow_table(rows, schema=None):
+def _build_arrow_table(rows, schema=None):
     try:
         return pyarrow.Table.from_pylist(rows, schema=schema)
     except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError) as error:
@@ -208,17 +210,17 @@ def _arrow_table(rows, schema=None):
         ) from error
 
 
-def _flat(value):
+def _serialize_nested(value):
     return as_json(value) if isinstance(value, (list, dict)) else value
 
 
 def _check_columns(row, columns):
-    more = [name for name in row if name not in columns]
-    if more:
+    extra = [name for name in row if name not in columns]
+    if extra:
         raise InputError(
-            f"a row has the columns {listed(more)}, which the first row lacks. Write a .jsonl file."
+            f"a row has the columns {listed(extra)}, which the first row lacks. Write a .jsonl file."
         )
 
 
-def _cell(value):
-    return "" if value is None else str(_flat(value))
+def _format_cell(value):
+    return "" if value is None else str(_serialize_nested(value))

@@ -10,12 +10,10 @@ from typing import Any, NamedTuple
 
 import keras
 
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.files import replace_file
-from keras_bert_impl.io.paths import local_path
-from keras_bert_impl.io.progress import print_message
-from keras_bert_impl.io.run_files import read_run_file, read_scores
-from keras_bert_impl.io.settings import DType
+from keras_bert_impl.data.scores.decisions import warn_of_nan
+from keras_bert_impl.data.tables import checks
+from keras_bert_impl.data.tables.examples import LabeledExamples
+from keras_bert_impl.data.tables.source import given_options
 from keras_bert_impl.runs.data_summary import summarize
 from keras_bert_impl.runs.inputs import (
     as_examples,
@@ -34,12 +32,8 @@ from keras_bert_impl.runs.phases import (
 from keras_bert_impl.runs.settings import MAY_CHANGE, FinetuneSettings, with_settings_of
 from keras_bert_impl.tasks.base.description import LONG_TEXT_SETTINGS, Task
 from keras_bert_impl.tasks.base.task_model import TaskModel
-from keras_bert_impl.tasks.data import checks
-from keras_bert_impl.tasks.data.examples import LabeledExamples
-from keras_bert_impl.tasks.data.source import given_options
 from keras_bert_impl.tasks.embedding.model import TextEmbedder
 from keras_bert_impl.tasks.registry import model_class_of, score_more, task_of, task_of_examples
-from keras_bert_impl.tasks.scores.decisions import warn_of_nan
 from keras_bert_impl.training.optimizers.adamw import default_optimizer
 from keras_bert_impl.training.runs.checkpoints import RunCheckpoint
 from keras_bert_impl.training.runs.reports import MetricsLog, StopsIfDiverged, TrainingProgress
@@ -51,14 +45,20 @@ from keras_bert_impl.training.strategy import (
     mean_of_workers,
     num_workers,
 )
-from keras_bert_impl.tuning import (
+from keras_bert_impl.training.tuning import (
     GradualUnfreezing,
     choose_weights,
     learning_rates,
     save_tuned,
 )
-from keras_bert_impl.tuning.choice import count_parameters
-from keras_bert_impl.tuning.settings import FULL
+from keras_bert_impl.training.tuning.choice import count_parameters
+from keras_bert_impl.training.tuning.settings import FULL
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.io.files import replace_file
+from keras_bert_impl.utils.io.paths import local_path
+from keras_bert_impl.utils.io.run_files import read_run_file, read_scores
+from keras_bert_impl.utils.progress import print_message
+from keras_bert_impl.utils.settings import DType
 
 
 class TunedRun(NamedTuple):
@@ -87,9 +87,9 @@ def tune(
     output_directory = local_path(output_directory)
     config = settings_for(train)(model=str(model), **settings)
     train, dev = as_examples(train, "train"), as_examples(dev, "dev")
-    others = [as_examples(more, name) for name, more in (more_dev or {}).items()]
-    train, dev, *others = with_named_classes(train, dev, *others)
-    more_dev = dict(zip(more_dev or {}, others))
+    dev_sets = [as_examples(dev_set, name) for name, dev_set in (more_dev or {}).items()]
+    train, dev, *dev_sets = with_named_classes(train, dev, *dev_sets)
+    more_dev = dict(zip(more_dev or {}, dev_sets))
     if any(output_directory.glob("runs/*/recipe.yaml")):
         raise InputError(f"{output_directory} contains a set of runs. Choose another directory.")
     checked = task_with(config, train, dev)
@@ -97,8 +97,8 @@ def tune(
     verbose = verbose if is_chief() else 0
     remarks = checks.remarks(train, dev)
     _show(verbose, *(f"warning: {remark}" for remark in remarks))
-    for more in more_dev.values():
-        task_of(train, more)  # This raises an error for invalid labels before training.
+    for dev_set in more_dev.values():
+        task_of(train, dev_set)  # This raises an error for invalid labels before training.
     dev = task.with_metric(dev, metric)
     strategy = get_strategy(strategy)
     with strategy.scope():
@@ -110,7 +110,7 @@ def tune(
             teacher = load_tuned(config.teacher, config.dtype)
         phases = phases_of(config, tuned, teacher)
     best = best_epoch(config, task, tuned, dev, phases[-1].start, metric)
-    data = task.inputs(_repeated(train, config)), task.inputs(dev)
+    data = task.inputs(_repeat_examples(train, config)), task.inputs(dev)
     # All checks come first, so that invalid input leaves no directory.
     read = made_of(config, train, dev) if is_chief() else None
     run = RunDirectory(output_directory, config, resume, MAY_CHANGE, read)
@@ -128,7 +128,9 @@ def tune(
         skipped = dict.fromkeys((*train.skipped, *dev.skipped))
         if skipped:
             with replace_file(run.path / "skipped.txt") as temporary:
-                temporary.write_text("".join(f"{one}\n" for one in skipped), encoding="utf-8")
+                temporary.write_text(
+                    "".join(f"{location}\n" for location in skipped), encoding="utf-8"
+                )
         plan = _plan(tuned, config, phases[-1].end, data[0])
         _show(verbose, *summary.lines(), *plan, *summary.advice(shown=remarks))
         if num_workers() < 2:  # one of several workers cannot predict alone
@@ -164,12 +166,12 @@ def load_tuned(
     directory = model_directory(path)
     if dtype is None:
         is_run = directory != path
-        dtype = _dtype_of(local_path(path) / "recipe.yaml") if is_run else "float32"
+        dtype = _read_dtype(local_path(path) / "recipe.yaml") if is_run else "float32"
     model_class = model_class_of(directory, base)
     return model_class.from_pretrained(directory, dtype=dtype, base=base, **settings)
 
 
-def _dtype_of(recipe):
+def _read_dtype(recipe):
     return read_run_file(recipe, lambda settings: settings.setting("dtype", DType))
 
 
@@ -219,25 +221,25 @@ def task_with(
     settings: FinetuneSettings, train: LabeledExamples, dev: LabeledExamples
 ) -> CheckedTask:
     """Returns the task of a run; raises `InputError` if a setting does not fit the examples."""
-    task, own, class_weight = task_of(train, dev), settings.of_tasks, None
-    for name in own:
+    task, task_settings, class_weight = task_of(train, dev), settings.of_tasks, None
+    for name in task_settings:
         if name not in task.settings:
             raise InputError(f"{name} is not a setting of {task.model_classes[0].__name__}.")
-    if "loss" in own and own["loss"] not in task.losses:
+    if "loss" in task_settings and task_settings["loss"] not in task.losses:
         raise InputError(
             f"{train.source}: loss must be {' or '.join(task.losses)} for these examples. "
-            f"Received: loss={own['loss']}"
+            f"Received: loss={task_settings['loss']}"
         )
     metric = metric_of(settings, task, train, dev)
-    if "class_weight" in own:
+    if "class_weight" in task_settings:
         # Every task with this setting has this method.
-        class_weight = task.class_weight(train, own.pop("class_weight"))  # type: ignore[attr-defined]
-    model_class: type[TaskModel] = task.model_class(own)
+        class_weight = task.class_weight(train, task_settings.pop("class_weight"))  # type: ignore[attr-defined]
+    model_class: type[TaskModel] = task.model_class(task_settings)
     of_long_texts = LONG_TEXT_SETTINGS if "long_texts" in model_class.settings else ()
-    for name in own:
+    for name in task_settings:
         if name not in (*model_class.settings, *of_long_texts):
             raise InputError(f"{name} is not a setting of {model_class.__name__}.")
-    return CheckedTask(task, model_class, task.model_arguments(own), metric, class_weight)
+    return CheckedTask(task, model_class, task.model_arguments(task_settings), metric, class_weight)
 
 
 def _build(settings, checked):
@@ -254,7 +256,7 @@ def _build(settings, checked):
     return model
 
 
-def _repeated(train, settings):
+def _repeat_examples(train, settings):
     """Repeats the examples until the run has at least `min_steps` steps."""
     if settings.min_steps is None:
         return train

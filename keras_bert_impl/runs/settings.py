@@ -4,9 +4,11 @@ import dataclasses
 import inspect
 from typing import Annotated, Any
 
-from keras_bert_impl.first_guesses import known_arguments
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.settings import (
+from keras_bert_impl.tasks.names import settings_of_tasks
+from keras_bert_impl.training.tuning.settings import FULL, TuningSettings
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.first_guesses import known_arguments
+from keras_bert_impl.utils.settings import (
     DType,
     NonNegativeFloat,
     OneOf,
@@ -17,8 +19,6 @@ from keras_bert_impl.io.settings import (
     Seed,
     Share,
 )
-from keras_bert_impl.tasks.names import settings_of_tasks
-from keras_bert_impl.tuning.settings import FULL, TuningSettings
 
 # The grid for fine-tuning BERT on all tasks: Devlin et al., appendix A.3.
 PAPER_GRID = {"batch_size": [16, 32], "learning_rate": [5e-5, 3e-5, 2e-5], "epochs": [2, 3, 4]}
@@ -164,17 +164,17 @@ class FinetuneSettings(_OfTasks, ObjectiveSettings):
 
 
 def with_settings_of(settings_class: type, *tasks: Any) -> type:
-    known = {field.name for field in dataclasses.fields(settings_class)}
-    new = {name: task for task in tasks for name in task.settings if name not in known}
+    field_names = {field.name for field in dataclasses.fields(settings_class)}
+    new = {name: task for task in tasks for name in task.settings if name not in field_names}
     if not new:
         return settings_class
     declared = [(name, *task.declared(name)) for name, task in new.items()]
     fields = [(name, kind, dataclasses.field(default=value)) for name, kind, value in declared]
-    made = dataclasses.make_dataclass(
+    extended_class = dataclasses.make_dataclass(
         "FinetuneSettings", fields, bases=(settings_class,), frozen=True
     )
     lines = [f"    {name}: Argument of {new[name].model_classes[0].__name__}." for name in new]
-    made.__doc__ = "\n".join(
+    extended_class.__doc__ = "\n".join(
         ["Settings of tasks registered outside this package.", "", "Args:", *lines]
     )
-    return known_arguments("FinetuneSettings")(made)
+    return known_arguments("FinetuneSettings")(extended_class)

@@ -1,6 +1,6 @@
 """Exports models to formats that run without this package."""
 
-from keras_bert_impl.lazy import lazy_names
+from keras_bert_impl.utils.lazy import lazy_names
 
 _HOMES = {
     "TOLERANCE": "check",

@@ -31,5 +31,5 @@ def ask(served: tf.types.experimental.ConcreteFunction, inputs: dict, size: int)
 request = json.load(sys.stdin)
 model = tf.saved_model.load(request["directory"])
 default = model.signatures["serving_default"]
-found = [ask(default, request["inputs"], size) for size in request["sizes"]]
-json.dump(found, sys.stdout, default=bytes.decode)
+answers_per_size = [ask(default, request["inputs"], size) for size in request["sizes"]]
+json.dump(answers_per_size, sys.stdout, default=bytes.decode)

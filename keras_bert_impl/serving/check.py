@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from keras_bert_impl.graphs.signatures import Signatures
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.serving.graph_operations import GRAPH, read_graph
+from keras_bert_impl.serving.graphs.signatures import Signatures
 from keras_bert_impl.serving.saved_model import example_strings
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.io.paths import local_path
 
 BATCH_SIZES = (1, 8, 64)
 TOLERANCE = 1e-5
@@ -56,7 +56,7 @@ def largest_difference(
     """
     inputs = inputs or example_strings(signatures)
     expected = signatures.reference(**inputs)
-    outputs = _outputs(directory, inputs, trust_graph)
+    outputs = _run_model(directory, inputs, trust_graph)
     try:
         return float(np.max([difference_of_rows(expected, rows) for rows in outputs]))
     except (LookupError, ValueError) as error:
@@ -65,14 +65,14 @@ def largest_difference(
 
 def difference_of_rows(expected: Sequence[dict], received: Sequence[dict]) -> float:
     differences = [
-        _difference(value, row[name])
-        for wanted, row in zip(expected, received, strict=True)
-        for name, value in wanted.items()
+        _measure_difference(value, row[name])
+        for expected_row, row in zip(expected, received, strict=True)
+        for name, value in expected_row.items()
     ]
     return float(np.max(differences))
 
 
-def _outputs(directory, inputs, trust_graph):
+def _run_model(directory, inputs, trust_graph):
     directory = local_path(directory)
     if not (directory / GRAPH).is_file():
         raise InputError(f"{directory} is not a SavedModel: it does not contain saved_model.pb.")
@@ -80,7 +80,7 @@ def _outputs(directory, inputs, trust_graph):
     request = {"directory": str(directory), "inputs": inputs, "sizes": BATCH_SIZES}
     source = Path(__file__).with_name("ask.py").read_text(encoding="utf-8")
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             [sys.executable, "-c", source],
             input=json.dumps(request),
             capture_output=True,
@@ -88,14 +88,14 @@ def _outputs(directory, inputs, trust_graph):
             text=True,
             timeout=_SECONDS,
         )
-        return json.loads(done.stdout)
+        return json.loads(process.stdout)
     except (subprocess.SubprocessError, ValueError) as error:
         lines = str(getattr(error, "stderr", None) or type(error).__name__).strip().splitlines()
         raise InputError(f"{directory} cannot be run: {lines[-1]}") from error
 
 
-def _difference(expected, received):
-    expected, received = _array(expected), _array(received)
+def _measure_difference(expected, received):
+    expected, received = _convert_to_array(expected), _convert_to_array(received)
     if not expected.size:
         return 0.0
     received = received[(*(slice(size) for size in expected.shape), ...)]
@@ -107,7 +107,7 @@ def _difference(expected, received):
     return float("inf") if np.isnan(differences).any() else float(differences.max())
 
 
-def _array(values):
+def _convert_to_array(values):
     array = np.asarray(values)
     # NumPy string arrays strip trailing NULs.
     return np.asarray(values, object) if array.dtype.kind in "US" else array

@@ -5,10 +5,10 @@ import os
 import re
 from pathlib import Path
 
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.files import replace_directory
-from keras_bert_impl.io.paths import local_path
-from keras_bert_impl.version import pinned_requirement
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.io.files import replace_directory
+from keras_bert_impl.utils.io.paths import local_path
+from keras_bert_impl.utils.version import pinned_requirement
 
 _FILES = Path(__file__).with_name("deploy")
 _FOLDER, _NAME = "/path/to/models/tickets", "tickets"  # placeholders in the files

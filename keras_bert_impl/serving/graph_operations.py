@@ -8,8 +8,8 @@ exports of this package use.
 from pathlib import Path
 from typing import Any
 
-from keras_bert_impl.io.errors import InputError, listed
-from keras_bert_impl.io.reading import check_links
+from keras_bert_impl.utils.errors import InputError, listed
+from keras_bert_impl.utils.io.reading import check_links
 
 GRAPH = "saved_model.pb"
 OPERATIONS = frozenset(
@@ -81,22 +81,22 @@ def read_graph(directory: Path, trust_graph: bool = False, root: Path | None = N
 def _check(saved, path):
     meta_graph = saved.meta_graphs[0]
     if len(saved.meta_graphs) > 1 or not meta_graph.HasField("object_graph_def"):
-        others = {"graphs in the format of TensorFlow 1"}  # Loading them runs their operations.
+        forbidden = {"graphs in the format of TensorFlow 1"}  # Loading them runs their operations.
     else:
-        savers, graph = _savers(meta_graph), meta_graph.graph_def
-        others = {node.op for node in graph.node} - OPERATIONS
+        savers, graph = _find_savers(meta_graph), meta_graph.graph_def
+        forbidden = {node.op for node in graph.node} - OPERATIONS
         for function in graph.library.function:
             allowed = _OF_SAVER if function.signature.name in savers else ()
-            others |= {node.op for node in function.node_def} - OPERATIONS.union(allowed)
-    if others:
+            forbidden |= {node.op for node in function.node_def} - OPERATIONS.union(allowed)
+    if forbidden:
         raise InputError(
-            f"{path} contains {listed(sorted(others))}, which exports of keras_bert_impl do not "
+            f"{path} contains {listed(sorted(forbidden))}, which exports of keras_bert_impl do not "
             "use. A graph can read and write files. If you trust its author, pass --trust-graph "
             "(in Python, trust_graph=True)."
         )
 
 
-def _savers(meta_graph):
+def _find_savers(meta_graph):
     """Returns the functions that save and restore variables, without those that others call."""
     saver, content = meta_graph.saver_def, meta_graph.SerializeToString()
     nodes = {saver.save_tensor_name.partition(":")[0], saver.restore_op_name}

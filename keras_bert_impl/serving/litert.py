@@ -14,17 +14,17 @@ import numpy as np
 import tensorflow as tf
 from ai_edge_litert.interpreter import Interpreter
 
-from keras_bert_impl.config import EncoderConfig
-from keras_bert_impl.graphs.networks import (
+from keras_bert_impl.checkpoints.config import EncoderConfig
+from keras_bert_impl.serving.graphs.networks import (
     Network,
     encoder_of,
     input_names,
     network_of,
     weights_of,
 )
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.serving.network.export import Format, Report, export_network
 from keras_bert_impl.serving.network.proof import as_inputs
+from keras_bert_impl.utils.errors import InputError
 
 # Maximum bytes of the weights; a FlatBuffer with graph and names is limited to 2 GiB.
 _LARGE = 2**31 - 2**24
@@ -40,7 +40,7 @@ def export_litert(
     model: keras.Model, directory: str | Path, precision: str = "fp32", **how
 ) -> Report:
     """Writes `model.tflite`, with the tokenizer and `config.json` as in a model directory."""
-    litert_format = Format("LiteRT", _write, _session, _USE)
+    litert_format = Format("LiteRT", _write, _load_session, _USE)
     return export_network(model, directory, litert_format, precision, **how)
 
 
@@ -96,7 +96,7 @@ def convert(
     return converter.convert()
 
 
-def _session(directory, config):
+def _load_session(directory, config):
     return Session(directory / _FILE, config)
 
 
@@ -135,7 +135,7 @@ class Graph:
 
     def add(self, op: str, *inputs: Any, **attributes) -> tf.Tensor:
         """Returns the result of a standard ONNX operator."""
-        return _OPERATORS[op](*map(self._as_tensor, inputs), **attributes)
+        return _OPERATORS[op](*map(self._convert_to_tensor, inputs), **attributes)
 
     def cast(self, tensor: tf.Tensor, dtype: str) -> tf.Tensor:
         """Casts a tensor. Integers always have 32 bits."""
@@ -162,18 +162,18 @@ class Graph:
             self._read[name] = tf.convert_to_tensor(self._weights[name])
         return self._read[name]
 
-    def _as_tensor(self, value):
+    def _convert_to_tensor(self, value):
         if tf.is_tensor(value):
             return value
         array = np.asarray(value)
         return tf.constant(array.astype("float32" if array.dtype.kind == "f" else "int32"))
 
 
-def _numbers(tensor):
+def _list_numbers(tensor):
     return np.atleast_1d(tf.get_static_value(tensor)).tolist()
 
 
-def _layer_normalization(inputs, gamma, beta=None, axis=-1, epsilon=1e-5):
+def _normalize_layer(inputs, gamma, beta=None, axis=-1, epsilon=1e-5):
     centered = inputs - tf.reduce_mean(inputs, axis, keepdims=True)
     variance = tf.reduce_mean(tf.square(centered), axis, keepdims=True)
     outputs = centered * tf.math.rsqrt(variance + epsilon) * gamma
@@ -182,32 +182,32 @@ def _layer_normalization(inputs, gamma, beta=None, axis=-1, epsilon=1e-5):
 
 def _reduce(function):
     def reduce(inputs, axes_tensor=None, axes=None, keepdims=1):
-        axes = _numbers(axes_tensor) if axes is None else axes
+        axes = _list_numbers(axes_tensor) if axes is None else axes
         return function(inputs, axes, keepdims=bool(keepdims))
 
     return reduce
 
 
-def _reshape(inputs, shape):
+def _apply_reshape(inputs, shape):
     """Reshapes a tensor as in ONNX, where a size of 0 in a constant shape means unchanged."""
-    known = tf.get_static_value(shape)
-    if known is not None and 0 in known:
+    constant = tf.get_static_value(shape)
+    if constant is not None and 0 in constant:
         sizes = tf.shape(inputs)
-        shape = tf.stack([size or sizes[axis] for axis, size in enumerate(known.tolist())])
+        shape = tf.stack([size or sizes[axis] for axis, size in enumerate(constant.tolist())])
         outputs = tf.reshape(inputs, shape)
-        outputs.set_shape([size or inputs.shape[axis] for axis, size in enumerate(known)])
+        outputs.set_shape([size or inputs.shape[axis] for axis, size in enumerate(constant)])
         return outputs
     return tf.reshape(inputs, shape)
 
 
 def _slice(inputs, starts, ends, axes):
-    (axis,) = _numbers(axes)
-    (start,), end = _numbers(starts), ends[0]
+    (axis,) = _list_numbers(axes)
+    (start,), end = _list_numbers(starts), ends[0]
     return inputs[(slice(None),) * axis + (slice(start, end),)]
 
 
-def _unsqueeze(inputs, axes):
-    for axis in _numbers(axes):
+def _expand_axes(inputs, axes):
+    for axis in _list_numbers(axes):
         inputs = tf.expand_dims(inputs, axis)
     return inputs
 
@@ -224,7 +224,7 @@ _OPERATORS = {
     "Erf": tf.math.erf,
     "Gather": lambda inputs, ids, axis=0: tf.gather(inputs, ids, axis=axis),
     "GreaterOrEqual": tf.greater_equal,
-    "LayerNormalization": _layer_normalization,
+    "LayerNormalization": _normalize_layer,
     "LessOrEqual": tf.less_equal,
     "MatMul": tf.matmul,
     "Max": tf.maximum,
@@ -235,7 +235,7 @@ _OPERATORS = {
     "ReduceMax": _reduce(tf.reduce_max),
     "ReduceSum": _reduce(tf.reduce_sum),
     "Relu": tf.nn.relu,
-    "Reshape": _reshape,
+    "Reshape": _apply_reshape,
     "Shape": lambda inputs, start=0, end=None: tf.shape(inputs)[start:end],
     "Sigmoid": tf.sigmoid,
     "Sin": tf.sin,
@@ -247,6 +247,6 @@ _OPERATORS = {
     "Sum": lambda *inputs: tf.add_n(inputs),
     "Tanh": tf.tanh,
     "Transpose": lambda inputs, perm: tf.transpose(inputs, perm),
-    "Unsqueeze": _unsqueeze,
+    "Unsqueeze": _expand_axes,
     "Where": tf.where,
 }

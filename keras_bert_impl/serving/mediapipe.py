@@ -8,13 +8,13 @@ import numpy as np
 from ai_edge_litert.interpreter import Interpreter
 from mediapipe.tasks.python import BaseOptions, text
 
-from keras_bert_impl.graphs.networks import Network, network_of
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.serving.graphs.networks import Network, network_of
 from keras_bert_impl.serving.litert import convert
 from keras_bert_impl.serving.network.export import Format, Report, export_network
 from keras_bert_impl.serving.network.proof import answered_by, as_inputs
 from keras_bert_impl.serving.tflite_metadata import with_metadata
 from keras_bert_impl.tokenizers import WordPieceTokenizer
+from keras_bert_impl.utils.errors import InputError
 
 _USE = """\
 from mediapipe.tasks.python import BaseOptions, text
@@ -35,14 +35,14 @@ def export_mediapipe(
     The report counts the texts for which MediaPipe's tokenizer changes the prediction.
     """
     _check(model)
-    task = ("TextClassifier", "classify") if _labels(model) else ("TextEmbedder", "embed")
+    task = ("TextClassifier", "classify") if _list_labels(model) else ("TextEmbedder", "embed")
     mediapipe_format = Format(
         "MediaPipe",
         _write,
         lambda directory, config: Session(directory / _FILE, config, model),
         _USE.format(*task),
         network=_ScoresNetwork,
-        ask=lambda directory, *given: _differences(directory / _FILE, model, *given),
+        ask=lambda directory, *arguments: _count_differences(directory / _FILE, model, *arguments),
         inputs="The input is one text.",
     )
     return export_network(model, directory, mediapipe_format, precision, **how)
@@ -73,7 +73,7 @@ def _is_regression(model):
     return getattr(model, "problem_type", None) == "regression"
 
 
-def _labels(model):
+def _list_labels(model):
     return list(model.labels) if hasattr(model, "problem_type") else None
 
 
@@ -84,7 +84,7 @@ def _is_multi_label(model):
 def _write(model, directory, precision, batches):
     shapes = dict.fromkeys(_ROLES, [1, model.max_length])
     content = convert(model, _ScoresNetwork(model), shapes, precision, batches)
-    content = with_metadata(content, _ROLES, model.tokenizer.vocabulary, _labels(model))
+    content = with_metadata(content, _ROLES, model.tokenizer.vocabulary, _list_labels(model))
     (directory / _FILE).write_bytes(content)
 
 
@@ -93,7 +93,7 @@ class _ScoresNetwork(Network):
 
     def write(self, graph: Any) -> None:
         network_of(self.model).write(graph)
-        if _labels(self.model):
+        if _list_labels(self.model):
             scores = graph.outputs.pop("logits")
             if _is_multi_label(self.model):
                 scores = graph.add("Sigmoid", scores)
@@ -103,10 +103,10 @@ class _ScoresNetwork(Network):
 
     def outputs_of_model(self, features: dict) -> dict[str, np.ndarray]:
         outputs = network_of(self.model).outputs_of_model(features)
-        return _normalized(outputs, self.model)
+        return _normalize_outputs(outputs, self.model)
 
 
-def _normalized(outputs, model):
+def _normalize_outputs(outputs, model):
     """Converts single-label logits to log-probabilities, like the outputs of `Session`."""
     if "logits" in outputs and not _is_multi_label(model):
         logits = outputs["logits"]
@@ -148,33 +148,33 @@ class Session:
 def answers(path: str | Path, model: keras.Model, texts: list[str]) -> np.ndarray:
     """Returns MediaPipe's scores `[texts, classes]` or vectors `[texts, dim]`."""
     base = BaseOptions(model_asset_path=str(path))
-    if _labels(model):
+    if _list_labels(model):
         places = {label: number for number, label in enumerate(model.labels)}
         scores = np.zeros((len(texts), len(places)), "float32")
         options = text.TextClassifierOptions(base_options=base)
         with text.TextClassifier.create_from_options(options) as classifier:
-            for row, one in enumerate(texts):
-                for category in classifier.classify(one).classifications[0].categories:
+            for row, sample in enumerate(texts):
+                for category in classifier.classify(sample).classifications[0].categories:
                     scores[row, places[category.category_name]] = category.score
         return scores
     options = text.TextEmbedderOptions(base_options=base)
     with text.TextEmbedder.create_from_options(options) as embedder:
-        return np.array([embedder.embed(one).embeddings[0].embedding for one in texts])
+        return np.array([embedder.embed(sample).embeddings[0].embedding for sample in texts])
 
 
 def are_different(model: keras.Model, ours: np.ndarray, theirs: np.ndarray) -> np.ndarray:
     """Returns bool `[texts]`: whether predictions differ, apart from the rounding of vectors."""
     if _is_multi_label(model):
         return np.any((ours >= 0.5) != (theirs >= 0.5), axis=1)
-    if _labels(model):
+    if _list_labels(model):
         return ours.argmax(axis=1) != theirs.argmax(axis=1)
     lengths = np.linalg.norm(ours, axis=1) * np.linalg.norm(theirs, axis=1)
     return (ours * theirs).sum(axis=1) < _SAME * lengths
 
 
-def _differences(path, model, session, texts):
+def _count_differences(path, model, session, texts):
     with answered_by(session, model):
-        if _labels(model):
+        if _list_labels(model):
             ours = np.asarray(model.predict(texts, verbose=0))
         else:
             ours = model.encode(texts, prompt="")

@@ -12,8 +12,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from keras_bert_impl.config import EncoderConfig
-from keras_bert_impl.graphs.networks import encoder_of, network_of, weights_of
+from keras_bert_impl.checkpoints.config import EncoderConfig
+from keras_bert_impl.serving.graphs.networks import encoder_of, network_of, weights_of
 from keras_bert_impl.serving.network.export import Format, Report, export_network
 from keras_bert_impl.serving.network.proof import as_inputs
 
@@ -34,7 +34,7 @@ def export_onnx(
     **how,
 ) -> Report:
     """Writes `model.onnx`, with the tokenizer and `config.json` as in a model directory."""
-    onnx_format = Format("ONNX", functools.partial(write, fused=fused), _session, _USE)
+    onnx_format = Format("ONNX", functools.partial(write, fused=fused), _load_session, _USE)
     return export_network(model, directory, onnx_format, precision, **how)
 
 
@@ -70,7 +70,7 @@ def _is_large(proto):
     return sum(len(tensor.raw_data) for tensor in proto.graph.initializer) > _LARGE
 
 
-def _session(directory, config):
+def _load_session(directory, config):
     return Session(directory / "model.onnx", config)
 
 
@@ -87,7 +87,7 @@ def _quantize(proto, path, batches, config, fused):
     }
     # The quantization tool cannot infer the output type of fused operators.
     extra = {"DefaultTensorType": TensorProto.FLOAT}
-    with _only_errors():
+    with _hide_warnings():
         if batches is None:
             quantization.quantize_dynamic(proto, path, extra_options=extra, **how)
             return
@@ -127,7 +127,7 @@ class _Batches:
 
 
 @contextlib.contextmanager
-def _only_errors():
+def _hide_warnings():
     """Suppresses the quantization tool's warnings, which do not apply to these graphs."""
     log = logging.getLogger()
     level = log.level
@@ -198,7 +198,7 @@ class Graph:
 
     def add(self, op: str, *inputs: Any, num_outputs: int = 1, **attributes) -> str:
         domain, _, op = op.rpartition(".")
-        names = [value if isinstance(value, str) else self._constant(value) for value in inputs]
+        names = [value if isinstance(value, str) else self._add_constant(value) for value in inputs]
         name = f"{op}_{len(self._nodes)}"
         outputs = [name, *(f"{name}_{number}" for number in range(1, num_outputs))]
         node = helper.make_node(op, names, outputs, name, domain=domain, **attributes)
@@ -245,7 +245,7 @@ class Graph:
             graph, opset_imports=opsets, ir_version=_IR_VERSION, producer_name="keras_bert_impl"
         )
 
-    def _constant(self, value):
+    def _add_constant(self, value):
         if not isinstance(value, (np.ndarray, np.generic)):
             value = np.array(value, self.dtype if isinstance(value, float) else "int64")
         key = value.dtype.name, value.shape, value.tobytes()

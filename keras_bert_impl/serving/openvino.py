@@ -13,12 +13,12 @@ import numpy as np
 import openvino
 from onnx import TensorProto, helper, numpy_helper
 
-from keras_bert_impl.config import EncoderConfig
-from keras_bert_impl.graphs.networks import encoder_of
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.checkpoints.config import EncoderConfig
+from keras_bert_impl.serving.graphs.networks import encoder_of
 from keras_bert_impl.serving.network.export import Format, Report, export_network
 from keras_bert_impl.serving.network.proof import as_inputs
 from keras_bert_impl.serving.onnx import save, write_graph
+from keras_bert_impl.utils.errors import InputError
 
 _USE = """\
 import openvino
@@ -40,7 +40,7 @@ def export_openvino(
     openvino_format = Format(
         "OpenVINO",
         _write,
-        functools.partial(_session, hint=hint),
+        functools.partial(_load_session, hint=hint),
         _USE.format(hint),
         ("fp32", "bf16", "fp16", "int8"),
     )
@@ -52,11 +52,11 @@ def _write(model, directory, precision, batches):
         path = Path(temporary) / "model.onnx"
         graph = write_graph(model, fused=False)
         if precision == "int8" and batches is None:
-            _compress(graph)
+            _quantize_weights(graph)
         save(graph, path)
         read = openvino.Core().read_model(path)
         if batches is not None:
-            read = _calibrated(read, batches, encoder_of(model).config)
+            read = _calibrate(read, batches, encoder_of(model).config)
         # OpenVINO converts weights to float16, except where float32 is better.
         try:
             openvino.save_model(read, directory / _FILE, compress_to_fp16=precision == "fp16")
@@ -66,14 +66,14 @@ def _write(model, directory, precision, batches):
             raise
 
 
-def _session(directory, config, hint):
+def _load_session(directory, config, hint):
     return Session(directory / _FILE, config, hint)
 
 
 # === 8 bits ===
 
 
-def _compress(proto):
+def _quantize_weights(proto):
     """Converts the embeddings and matrices to int8, with a scale per vector or column."""
     tensors = {tensor.name: tensor for tensor in proto.graph.initializer}
     nodes = []
@@ -83,7 +83,7 @@ def _compress(proto):
         if name in tensors and _is_large(tensors[name]):  # Shared weights are converted once.
             weight = numpy_helper.to_array(tensors.pop(name))
             parts = [f"{name}/{part}" for part in ("int8", "scale", "zero")]
-            for part, array in zip(parts, _quantized(weight, axis)):
+            for part, array in zip(parts, _quantize(weight, axis)):
                 tensors[part] = numpy_helper.from_array(array, part)
             nodes.append(helper.make_node("DequantizeLinear", parts, [name], axis=axis))
         nodes.append(node)
@@ -98,7 +98,7 @@ def _is_large(tensor):
     return is_matrix and np.prod(tensor.dims) >= _FEWEST
 
 
-def _quantized(weight, axis):
+def _quantize(weight, axis):
     """Returns (int8 values, float32 scales, int8 zero points) of a matrix."""
     scale = np.abs(weight).max(axis=1 - axis) / 127
     scale = np.where(scale == 0, 1, scale).astype("float32")
@@ -106,7 +106,7 @@ def _quantized(weight, axis):
     return numbers, scale, np.zeros(len(scale), "int8")
 
 
-def _calibrated(model, batches, config):
+def _calibrate(model, batches, config):
     """Quantizes weights and activations of matrix products to int8.
 
     The scales are computed from the calibration batches.

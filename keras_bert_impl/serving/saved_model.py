@@ -12,17 +12,17 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_bert_impl.cards import as_code, export_card, save_card
-from keras_bert_impl.graphs.chunks import Bucket
-from keras_bert_impl.graphs.formats import SAVED_MODEL_ENTRIES, check_target, save_tokenizer
-from keras_bert_impl.graphs.signatures import HUB_NAMES, Function, Functions, Signatures
-from keras_bert_impl.internals import all_layers
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.files import claim, replace_directory, replace_file
-from keras_bert_impl.io.paths import local_path, next_version
-from keras_bert_impl.io.reading import read_json
+from keras_bert_impl.checkpoints.cards import as_code, export_card, save_card
 from keras_bert_impl.layers.basic import without_gradients
-from keras_bert_impl.version import __version__
+from keras_bert_impl.serving.graphs.chunks import Bucket
+from keras_bert_impl.serving.graphs.formats import SAVED_MODEL_ENTRIES, check_target, save_tokenizer
+from keras_bert_impl.serving.graphs.signatures import HUB_NAMES, Function, Functions, Signatures
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.internals import all_layers
+from keras_bert_impl.utils.io.files import claim, replace_directory, replace_file
+from keras_bert_impl.utils.io.paths import local_path, next_version
+from keras_bert_impl.utils.io.reading import read_json
+from keras_bert_impl.utils.version import __version__
 
 BATCH_SIZES = (1, 8, 32)
 
@@ -100,7 +100,7 @@ def export_saved_model(
             "KERAS_BACKEND=tensorflow."
         )
     if not isinstance(signatures, Signatures):
-        from keras_bert_impl.graphs.together import SeveralSignatures
+        from keras_bert_impl.serving.graphs.together import SeveralSignatures
 
         signatures = SeveralSignatures(signatures)
     check_target(directory, SAVED_MODEL_ENTRIES)
@@ -111,14 +111,14 @@ def export_saved_model(
     # saves only the variables, not the serving functions of Keras layers
     module.weights = variables
     if "serving_default" in functions:
-        module.serve = _of_one_argument(functions["serving_default"])
+        module.serve = _wrap_in_one_argument(functions["serving_default"])
     with replace_directory(directory) as temporary:
         tf.saved_model.save(module, str(temporary), signatures=functions)
         extra = temporary / "assets.extra"
         extra.mkdir()
         write_warmup(extra / "tf_serving_warmup_requests", signatures, functions, name)
         save_tokenizer(signatures.tokenizer, signatures.model, extra / "tokenizer")
-        columns = _columns(run)
+        columns = _read_columns(run)
         described = signatures.described() | ({"columns": columns} if columns else {})
         for file, content in described.items():
             text = json.dumps(content, ensure_ascii=False, indent=2) + "\n"
@@ -126,7 +126,7 @@ def export_saved_model(
         save_card(model_card(name, signatures, functions, run), temporary, directory)
 
 
-def _columns(run):
+def _read_columns(run):
     """Returns the text and label columns of a run's training set, if known."""
     path = local_path(run) / "data.json" if run else None
     if path is None or not path.is_file():
@@ -135,7 +135,7 @@ def _columns(run):
     return {name: options[name] for name in ("text", "pair", "label") if options.get(name)}
 
 
-def _of_one_argument(function):
+def _wrap_in_one_argument(function):
     """Wraps a function, because `keras.layers.TFSMLayer` passes all inputs as one argument."""
     specs = tf.nest.flatten(function.structured_input_signature)
     if len(specs) == 1:
@@ -167,13 +167,13 @@ def for_inference(*models: keras.Model) -> Iterator[list[tf.Variable]]:
             values.add_update((kernel, rounded))
     different: dict[str, list[tf.Variable]] = {}  # by path
     for variable in [variable for model in models for variable in model.variables]:
-        known, own = different.setdefault(variable.path, []), stored[id(variable)]
-        same = [v for v in known if v.dtype == own.dtype and np.array_equal(v, own)]
+        candidates, tensor = different.setdefault(variable.path, []), stored[id(variable)]
+        same = [v for v in candidates if v.dtype == tensor.dtype and np.array_equal(v, tensor)]
         if same:
             stored[id(variable)] = same[0]
             values.add_update((variable, same[0]))
         else:
-            known.append(own)
+            candidates.append(tensor)
     with values, without_gradients():
         yield list({id(value): value for value in stored.values()}.values())
 
@@ -216,7 +216,7 @@ def export_version(
             "letters, digits, '.', '_' and '-'. Rename the folder."
         )
     _check_is_no_model(directory)
-    with _no_other_export(directory):
+    with _refuse_other_exports(directory):
         path = directory / str(next_version(directory))
         export_saved_model(signatures, path, ids_only, name=name, run=run)
         for file, text in (
@@ -230,7 +230,7 @@ def export_version(
 
 
 @contextlib.contextmanager
-def _no_other_export(directory):
+def _refuse_other_exports(directory):
     with _OF_THREADS:  # A file lock does not exclude other threads of the process.
         lock = claim(directory / ".lock")
         if lock is None:
@@ -268,17 +268,17 @@ def bucket_inputs(
 ) -> dict[str, np.ndarray]:
     rows, length = bucket
     shape = (*[1] * (signatures.features_rank - 2), rows, length)
-    inputs = {spec.name: np.zeros(shape, "int32") for spec in _specs(function)}
+    inputs = {spec.name: np.zeros(shape, "int32") for spec in _list_specs(function)}
     inputs["padding_mask"] += 1
     return inputs
 
 
 def example_strings(signatures: Signatures, size: int = len(TEXTS)) -> dict[str, list]:
     """Returns a batch of inputs for `serving_default`, from built-in texts."""
-    return _strings(signatures, signatures.strings, size)
+    return _make_strings(signatures, signatures.strings, size)
 
 
-def _strings(signatures, ranks, size):
+def _make_strings(signatures, ranks, size):
     texts = [signatures.as_example(text) for text in TEXTS]
 
     def text(number):
@@ -291,23 +291,23 @@ def _strings(signatures, ranks, size):
 
 
 def example_inputs(signatures: Signatures, function: Function, size: int) -> dict[str, np.ndarray]:
-    specs = _specs(function)
+    specs = _list_specs(function)
     if specs[0].dtype == tf.string:
-        strings = _strings(signatures, {spec.name: spec.shape.rank for spec in specs}, size)
+        strings = _make_strings(signatures, {spec.name: spec.shape.rank for spec in specs}, size)
         return {name: np.array(texts, object) for name, texts in strings.items()}
-    (texts,) = _strings(signatures, {"text": 1}, size).values()
+    (texts,) = _make_strings(signatures, {"text": 1}, size).values()
     features = {name: feature.numpy() for name, feature in signatures.cut(texts).items()}
     features["word_mask"] = features["padding_mask"]
     features |= {new: features[name] for name, new in HUB_NAMES.items()}
 
-    def as_groups(rows, rank):
+    def add_groups(rows, rank):
         # [batch, length] -> [batch, 1, ..., length]
         return rows.reshape(len(rows), *[1] * (rank - 2), -1)
 
-    return {spec.name: as_groups(features[spec.name], spec.shape.rank) for spec in specs}
+    return {spec.name: add_groups(features[spec.name], spec.shape.rank) for spec in specs}
 
 
-def _specs(function):
+def _list_specs(function):
     return tf.nest.flatten(function.structured_input_signature)
 
 
@@ -316,15 +316,15 @@ def prediction_log(name: str, signature: str, inputs: dict[str, np.ndarray]) -> 
 
     Source: `prediction_log.proto`, `predict.proto` and `model.proto` of TensorFlow Serving.
     """
-    model_spec = _field(1, name.encode()) + _field(3, signature.encode())
-    request = _field(1, model_spec)
+    model_spec = _encode_field(1, name.encode()) + _encode_field(3, signature.encode())
+    request = _encode_field(1, model_spec)
     for key, values in inputs.items():
         tensor = tf.make_tensor_proto(values).SerializeToString()
-        request += _field(2, _field(1, key.encode()) + _field(2, tensor))
-    return _field(6, _field(1, request))  # PredictionLog.predict_log.request
+        request += _encode_field(2, _encode_field(1, key.encode()) + _encode_field(2, tensor))
+    return _encode_field(6, _encode_field(1, request))  # PredictionLog.predict_log.request
 
 
-def _field(number, content):
+def _encode_field(number, content):
     length, size = b"", len(content)
     while size > 127:
         length += bytes([size & 127 | 128])
@@ -342,14 +342,14 @@ def model_card(
         f", for rows of up to {signatures.max_length} tokens. Exported by keras_bert_impl "
         f"{__version__} with TensorFlow {tf.__version__}."
     )
-    sections = ["## Use", _use(functions), "## Signatures", _table(functions)]
+    sections = ["## Use", _format_use(functions), "## Signatures", _format_table(functions)]
     for part, described in signatures.described().get("models", {}).items():
         if described.get("labels"):
             sections += [f"## Labels of `{part}`", ", ".join(map(as_code, described["labels"]))]
     return export_card(signatures.model, name, signatures.config, note, sections, run)
 
 
-def _use(functions):
+def _format_use(functions):
     name = next(iter(functions))
     specs = tf.nest.flatten(functions[name].structured_input_signature)
     called = ".structured_input_signature"  # The model takes token ids.
@@ -359,13 +359,13 @@ def _use(functions):
 Pass the parent of this folder to `keras-bert serve` and TensorFlow Serving. In Python:
 
 ```python
-{_imports(functions)}
+{_format_imports(functions)}
 model = tf.saved_model.load("path/to/this/folder")
 print(model.signatures["{name}"]{called})
 ```"""
 
 
-def _imports(functions):
+def _format_imports(functions):
     """Returns the import line for TensorFlow and, if a graph needs it, TF-Text."""
     graphs = [function.graph.as_graph_def() for function in functions.values()]
     nodes = [node for graph in graphs for part in (graph, *graph.library.function)
@@ -374,17 +374,17 @@ def _imports(functions):
     return "import tensorflow as tf" + (", tensorflow_text" if needs_text else "")
 
 
-def _table(functions):
+def _format_table(functions):
     rows = ["| signature | inputs | outputs |", "|---|---|---|"]
     for name, function in functions.items():
         inputs = tf.nest.flatten(function.structured_input_signature)
-        inputs = ", ".join(map(_shown, [spec.name for spec in inputs], inputs))
+        inputs = ", ".join(map(_format_spec, [spec.name for spec in inputs], inputs))
         outputs = function.structured_outputs
-        outputs = ", ".join(map(_shown, outputs, outputs.values()))
+        outputs = ", ".join(map(_format_spec, outputs, outputs.values()))
         rows.append(f"| `{name}` | {inputs} | {outputs} |")
     return "\n".join(rows)
 
 
-def _shown(name, spec):
+def _format_spec(name, spec):
     shape = ", ".join("?" if size is None else str(size) for size in spec.shape)
     return f"`{name}` {spec.dtype.name} [{shape}]"

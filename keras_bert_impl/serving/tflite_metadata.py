@@ -30,20 +30,20 @@ def with_metadata(
     """
     model = schema.ModelT.InitFromPackedBuf(content, 0)
     (signature,), (graph,) = model.signatureDefs, model.subgraphs
-    tensors = {one.tensorIndex: one.name.decode() for one in signature.inputs}
+    tensors = {tensor.tensorIndex: tensor.name.decode() for tensor in signature.inputs}
     inputs = [roles[tensors[index]] for index in graph.inputs]
     buffer, entry = schema.BufferT(), schema.MetadataT()
-    buffer.data = _metadata(inputs, labels is not None)
+    buffer.data = _build_metadata(inputs, labels is not None)
     entry.name, entry.buffer = _BUFFER, len(model.buffers)
     model.buffers.append(buffer)
     model.metadata = [*(model.metadata or ()), entry]
     builder = flatbuffers.Builder(len(content))
     builder.Finish(model.Pack(builder), file_identifier=b"TFL3")
     # ZIP readers search for the archive at the end of the file.
-    return bytes(builder.Output()) + _archive(vocabulary, labels)
+    return bytes(builder.Output()) + _pack_files(vocabulary, labels)
 
 
-def _archive(vocabulary, labels):
+def _pack_files(vocabulary, labels):
     files = {VOCABULARY_FILE: vocabulary, LABELS_FILE: labels}
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_STORED) as archive:
@@ -53,28 +53,36 @@ def _archive(vocabulary, labels):
     return content.getvalue()
 
 
-def _metadata(inputs, has_labels):
+def _build_metadata(inputs, has_labels):
     """Returns a serialized `ModelMetadata`. `inputs` are MediaPipe's names of the inputs."""
     builder = flatbuffers.Builder(1024)
     text = builder.CreateString
 
-    def file(name, kind):
-        return _table(builder, {0: text(name)}, {2: kind})
+    def write_file_entry(name, kind):
+        return _write_table(builder, {0: text(name)}, {2: kind})
 
-    vocabulary = _vector(builder, [file(VOCABULARY_FILE, _VOCABULARY)])
-    options = _table(builder, {0: vocabulary})
-    tokenizer = _table(builder, {1: options}, {0: _BERT_TOKENIZER})
-    tensors = _vector(builder, [_table(builder, {0: text(name)}) for name in inputs])
-    files = {6: _vector(builder, [file(LABELS_FILE, _AXIS_LABELS)])} if has_labels else {}
-    output = _table(builder, {0: text("output"), **files})
-    parts = {2: tensors, 3: _vector(builder, [output]), 5: _vector(builder, [tokenizer])}
-    graphs = _vector(builder, [_table(builder, parts)])
-    root = _table(builder, {0: text("model"), 3: graphs, 7: text("1.0.0")})
+    vocabulary = _write_vector(builder, [write_file_entry(VOCABULARY_FILE, _VOCABULARY)])
+    options = _write_table(builder, {0: vocabulary})
+    tokenizer = _write_table(builder, {1: options}, {0: _BERT_TOKENIZER})
+    tensors = _write_vector(builder, [_write_table(builder, {0: text(name)}) for name in inputs])
+    files = (
+        {6: _write_vector(builder, [write_file_entry(LABELS_FILE, _AXIS_LABELS)])}
+        if has_labels
+        else {}
+    )
+    output = _write_table(builder, {0: text("output"), **files})
+    parts = {
+        2: tensors,
+        3: _write_vector(builder, [output]),
+        5: _write_vector(builder, [tokenizer]),
+    }
+    graphs = _write_vector(builder, [_write_table(builder, parts)])
+    root = _write_table(builder, {0: text("model"), 3: graphs, 7: text("1.0.0")})
     builder.Finish(root, file_identifier=_IDENTIFIER)
     return bytes(builder.Output())
 
 
-def _table(builder, offsets, numbers=None):
+def _write_table(builder, offsets, numbers=None):
     """Writes a FlatBuffer table. `offsets` and `numbers` are keyed by slot."""
     builder.StartObject(8)
     for slot, offset in offsets.items():
@@ -84,7 +92,7 @@ def _table(builder, offsets, numbers=None):
     return builder.EndObject()
 
 
-def _vector(builder, offsets):
+def _write_vector(builder, offsets):
     builder.StartVector(4, len(offsets), 4)
     for offset in reversed(offsets):
         builder.PrependUOffsetTRelative(offset)

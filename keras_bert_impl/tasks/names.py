@@ -35,7 +35,7 @@ def task_called(name: str) -> str | None:
 
 
 @functools.cache
-def _folders() -> list[ModuleType]:
+def _import_folders() -> list[ModuleType]:
     folders = pkgutil.iter_modules([Path(__file__).parent], f"{__package__}.")
     packages = [importlib.import_module(folder.name) for folder in folders if folder.ispkg]
     return [package for package in packages if hasattr(package, "TASK_NAME")]
@@ -43,13 +43,13 @@ def _folders() -> list[ModuleType]:
 
 def task_names() -> list[str]:
     """Returns the values of `--task`. Text classification has no name."""
-    names = [folder.TASK_NAME for folder in _folders() if folder.TASK_NAME]
+    names = [folder.TASK_NAME for folder in _import_folders() if folder.TASK_NAME]
     return names + [task.name for task in registered_tasks() if task.name]  # type: ignore[attr-defined]
 
 
 def settings_of_tasks() -> type:
-    kinds = dict.fromkeys(folder.SETTINGS for folder in _folders())
-    bases = [kind for kind in kinds if not any(kind in other.__mro__[1:] for other in kinds)]
+    kinds = dict.fromkeys(folder.SETTINGS for folder in _import_folders())
+    bases = [kind for kind in kinds if not any(kind in subclass.__mro__[1:] for subclass in kinds)]
     return type("TaskSettings", tuple(bases), {})
 
 
@@ -60,23 +60,25 @@ def registered_tasks() -> list[type]:
 
 
 def readers() -> dict[str | None, Callable[[Any, str], Any]]:
-    return {folder.TASK_NAME: folder.read for folder in _folders()}
+    return {folder.TASK_NAME: folder.read for folder in _import_folders()}
 
 
 def max_length_of(name: str | None) -> tuple[int, bool]:
     """Returns the default `max_length` of a task, and whether longer texts are always split."""
-    (folder,) = (one for one in _folders() if name == one.TASK_NAME)
+    (folder,) = (package for package in _import_folders() if name == package.TASK_NAME)
     are_split = not issubclass(folder.SETTINGS, LongTextSettings)
     return getattr(folder, "MAX_LENGTH", MAX_LENGTH), are_split
 
 
 def reader_options() -> dict[str | None, set[str]]:
     """Returns, for each task, the `ExampleSource` fields that its reader supports."""
-    return {folder.TASK_NAME: folder.READER_OPTIONS for folder in _folders()}
+    return {folder.TASK_NAME: folder.READER_OPTIONS for folder in _import_folders()}
 
 
 def reader_help() -> str:
     """Returns the help text about the input files of each `--task`."""
-    of_tasks = [f"{folder.TASK_NAME} {folder.READS}" for folder in _folders() if folder.TASK_NAME]
-    notes = [folder.READER_NOTE for folder in _folders() if hasattr(folder, "READER_NOTE")]
+    of_tasks = [
+        f"{folder.TASK_NAME} {folder.READS}" for folder in _import_folders() if folder.TASK_NAME
+    ]
+    notes = [folder.READER_NOTE for folder in _import_folders() if hasattr(folder, "READER_NOTE")]
     return " ".join([f"--task {'; '.join(of_tasks)}.", *notes])

@@ -6,11 +6,11 @@ import pkgutil
 from pathlib import Path
 from typing import Any
 
-from keras_bert_impl.interop import OWN_SETTINGS, open_model
-from keras_bert_impl.io.errors import InputError, listed
+from keras_bert_impl.checkpoints.interop import OWN_SETTINGS, open_model
+from keras_bert_impl.data.tables.checks import check_learnable
 from keras_bert_impl.tasks.base.description import Task
 from keras_bert_impl.tasks.base.task_model import MODEL_CLASS, TaskModel
-from keras_bert_impl.tasks.data.checks import check_learnable
+from keras_bert_impl.utils.errors import InputError, listed
 
 
 class NotFineTunedError(InputError):
@@ -26,29 +26,29 @@ def register_task(task: type[Task]) -> type[Task]:
     Raises:
         InputError: another task already has this name, or this class of examples.
     """
-    for other in all_tasks():
-        is_named = task.name is not None and task.name == other.name
-        if is_named and task.model_classes != other.model_classes:
+    for existing in all_tasks():
+        is_named = task.name is not None and task.name == existing.name
+        if is_named and task.model_classes != existing.model_classes:
             raise InputError(f"a task named {task.name!r} is already registered.")
-        if task.example_class is not None and task.example_class is other.example_class:
+        if task.example_class is not None and task.example_class is existing.example_class:
             raise InputError(
-                f"{task.example_class.__name__} is already registered for {other.__name__}."
+                f"{task.example_class.__name__} is already registered for {existing.__name__}."
             )
     _registered.append(task)
     return task
 
 
 def all_tasks() -> list[type[Task]]:
-    return [*_built_in(), *_registered]
+    return [*_import_built_in(), *_registered]
 
 
 @functools.cache
-def _built_in():
-    found = []
+def _import_built_in():
+    tasks = []
     for folder in pkgutil.iter_modules([Path(__file__).parent], f"{__package__}."):
         if folder.ispkg and importlib.util.find_spec(f"{folder.name}.task"):
-            found += importlib.import_module(f"{folder.name}.task").TASKS
-    return found
+            tasks += importlib.import_module(f"{folder.name}.task").TASKS
+    return tasks
 
 
 def task_named(name: str | None) -> type[Task]:
@@ -114,8 +114,8 @@ def score_more(
         folder = None if directory is None else directory / name
         if folder is not None:
             folder.mkdir(exist_ok=True)
-        found = score(model, examples, folder)
-        scores |= {f"{name}/{metric}": value for metric, value in found.items()}
+        set_scores = score(model, examples, folder)
+        scores |= {f"{name}/{metric}": value for metric, value in set_scores.items()}
     return scores
 
 
@@ -128,13 +128,13 @@ def model_class_of(
         InputError: this class is not a subclass of `kind`.
     """
     source = open_model(directory, base=base)
-    found = _named_class(source) or _recognized_class(source)
-    if not issubclass(found, kind):
-        raise InputError(f"{directory} contains a {found.__name__}, not a {kind.__name__}.")
-    return found
+    model_class = _read_named_class(source) or _infer_class(source)
+    if not issubclass(model_class, kind):
+        raise InputError(f"{directory} contains a {model_class.__name__}, not a {kind.__name__}.")
+    return model_class
 
 
-def _named_class(source):
+def _read_named_class(source):
     return model_class_named(source.config.mapping(OWN_SETTINGS).text(MODEL_CLASS, None))
 
 
@@ -143,14 +143,14 @@ def model_class_named(name: str | None) -> type[TaskModel] | None:
     return classes.get(name)
 
 
-def _recognized_class(source):
+def _infer_class(source):
     for task in all_tasks():
-        found = task.recognize(source)
-        if found is not None:
-            return found
-    found = source.config.list_of("architectures", str, [])
-    known = [end for task in all_tasks() for end in task.architectures]
+        model_class = task.recognize(source)
+        if model_class is not None:
+            return model_class
+    architectures = source.config.list_of("architectures", str, [])
+    suffixes = [end for task in all_tasks() for end in task.architectures]
     raise NotFineTunedError(
         f"{source.path} is not a fine-tuned model: no architecture in its config.json ends in "
-        f"{', '.join(known)}. Received: {listed(found)}"
+        f"{', '.join(suffixes)}. Received: {listed(architectures)}"
     )

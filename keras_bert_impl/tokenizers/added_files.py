@@ -13,8 +13,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.reading import read_json
 from keras_bert_impl.tokenizers.added_tokens import (
     MAX_TOKENS,
     AddedToken,
@@ -22,6 +20,8 @@ from keras_bert_impl.tokenizers.added_tokens import (
     special_tokens,
 )
 from keras_bert_impl.tokenizers.files import check_settings
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.io.reading import read_json
 
 FoundTokens = list[tuple[AddedToken, int | None]]  # (token, id or None)
 SPECIAL_NAMES = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
@@ -69,7 +69,7 @@ def _check_named(path, contents, tokens):
 
 def read_added_tokens(directory: Path, special: tuple[str, ...]) -> FoundTokens:
     """Reads the added tokens from the tokenizer files in a directory, in the order of their ids."""
-    found = _Found(special)
+    collector = _TokenCollector(special)
     path = directory / "tokenizer.json"
     entries = read_if_there(path).get("added_tokens") or []
     if not isinstance(entries, list):
@@ -77,7 +77,7 @@ def read_added_tokens(directory: Path, special: tuple[str, ...]) -> FoundTokens:
     for token in entries:
         if not isinstance(token, dict) or "id" not in token:
             raise InputError(f"{path}: an added token needs a content and an id: {token!r:.60}")
-        found.add(path, token, number=token["id"])
+        collector.add(path, token, number=token["id"])
     path = directory / "tokenizer_config.json"
     config = read_if_there(path)
     decoder = config.get("added_tokens_decoder")
@@ -92,26 +92,26 @@ def read_added_tokens(directory: Path, special: tuple[str, ...]) -> FoundTokens:
                     f"{path}: added_tokens_decoder must map ids to tokens; {number!r:.20} is not "
                     "the id of a token."
                 )
-            found.add(path, token, number=int(number), replace=True)
+            collector.add(path, token, number=int(number), replace=True)
     named = {path: config}
     path = directory / "special_tokens_map.json"
     named[path] = read_if_there(path)
     # `transformers` 5 ignores additional_special_tokens in special_tokens_map.json.
     lists = {name: v for name, v in named[path].items() if name != "additional_special_tokens"}
-    contents = [content(token) for _, token in _named({**named, path: lists})]
+    contents = [content(token) for _, token in _find_named_tokens({**named, path: lists})]
     named_here = {token for token in contents if isinstance(token, str)}
     path = directory / "added_tokens.json"
     for token, number in read_if_there(path).items():
         is_special = token in named_here
         fields = {"content": token, "special": is_special, "normalized": not is_special}
-        found.add(path, fields, number=number)
-    for path, token in _named(named):
+        collector.add(path, fields, number=number)
+    for path, token in _find_named_tokens(named):
         fields = dict(token) if isinstance(token, dict) else {"content": token}
-        found.add(path, {"normalized": False} | fields | {"special": True})
-    return found.in_order()
+        collector.add(path, {"normalized": False} | fields | {"special": True})
+    return collector.in_order()
 
 
-def _named(files: dict[Path, dict[str, Any]]) -> Iterator[tuple[Path, Any]]:
+def _find_named_tokens(files: dict[Path, dict[str, Any]]) -> Iterator[tuple[Path, Any]]:
     for path, settings in files.items():
         for name, value in settings.items():
             if name.endswith("_token") and isinstance(value, (str, dict)):
@@ -123,7 +123,7 @@ def _named(files: dict[Path, dict[str, Any]]) -> Iterator[tuple[Path, Any]]:
                 yield from ((path, token) for token in tokens)
 
 
-class _Found:
+class _TokenCollector:
     """Collects added tokens. If a token is defined more than once, the first definition is used."""
 
     def __init__(self, special: tuple[str, ...]) -> None:
@@ -155,8 +155,8 @@ class _Found:
             )
 
     def in_order(self) -> FoundTokens:
-        found = [(token, self._numbers.get(name)) for name, token in self._tokens.items()]
-        return sorted(found, key=lambda pair: float("inf") if pair[1] is None else pair[1])
+        pairs = [(token, self._numbers.get(name)) for name, token in self._tokens.items()]
+        return sorted(pairs, key=lambda pair: float("inf") if pair[1] is None else pair[1])
 
 
 def special_as_matched(

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tokenizers.graphs import before, chosen, leftmost, places_of, put
 from keras_bert_impl.tokenizers.unicode.table import SPACE, class_table, word_table
+from keras_bert_impl.utils.errors import InputError
 
 NO_TOKEN, INSIDE = -2, -1
 MAX_TOKENS = 50_000  # Published models have a few hundred.
@@ -69,20 +69,20 @@ def special_tokens(contents: Sequence[str], mask_strips_left: bool = False) -> l
 def as_added_tokens(tokens: Iterable[Any]) -> list[AddedToken]:
     if isinstance(tokens, (str, bytes, dict, set, frozenset)) or not hasattr(tokens, "__iter__"):
         raise InputError(f"expected a list of tokens. Received: {tokens!r:.40}")
-    tokens = [_as_added_token(token) for token in tokens]
+    tokens = [_convert_to_added_token(token) for token in tokens]
     if len(tokens) > MAX_TOKENS:
         raise InputError(
             f"at most {MAX_TOKENS} added tokens are supported. Received: {len(tokens)}"
         )
-    seen = set()
+    contents = set()
     for token in tokens:
-        if token.content in seen:
+        if token.content in contents:
             raise InputError(f"the added token {token.content!r:.60} occurs twice.")
-        seen.add(token.content)
+        contents.add(token.content)
     return tokens
 
 
-def _as_added_token(token):
+def _convert_to_added_token(token):
     if isinstance(token, str):
         fields = {"content": token}
     elif isinstance(token, dict):
@@ -114,7 +114,7 @@ class AddedTokens:
         contents = [token.content for token in tokens.values()]
         self.numbers = np.array([*tokens], np.int32)
         self._first = sorted({ord(content[0]) for content in contents})
-        self._keys, self._children, self._tokens = _trie(contents)
+        self._keys, self._children, self._tokens = _build_trie(contents)
         self._lengths = np.array([len(content) for content in contents], np.int32)
         self._single, self._left, self._right = (
             np.array([getattr(token, name) for token in tokens.values()], bool)
@@ -136,19 +136,19 @@ class AddedTokens:
             (starts, ends, numbers), each int32 [matches]: the start, the end and the token index of
             each match. If a token has `lstrip` or `rstrip`, the match includes the white space.
         """
-        starts, tokens = self._longest(code_points)
+        starts, tokens = self._find_longest(code_points)
         starts, ends, tokens = tf.cond(
             tf.size(starts) > 0,
-            lambda: self._found(code_points, starts, tokens, is_apart),
+            lambda: self._filter_matches(code_points, starts, tokens, is_apart),
             lambda: (starts, starts, tokens),
         )
         return starts, ends, tf.gather(self.numbers, tokens)
 
-    def _longest(self, code_points):
+    def _find_longest(self, code_points):
         """Finds the longest token at each position. Returns (starts, tokens), int32 [matches]."""
-        candidates = places_of(self._may_begin(code_points))
+        candidates = places_of(self._can_begin_token(code_points))
 
-        def step(depth, candidate, node, found):
+        def step(depth, candidate, node, longest):
             letter = tf.gather(code_points, tf.gather(candidates, candidate) + depth)
             key = tf.bitwise.left_shift(tf.cast(node, tf.int64), _SHIFT) + tf.cast(letter, tf.int64)
             row = tf.searchsorted(self._keys, key)
@@ -156,19 +156,19 @@ class AddedTokens:
             candidate = chosen(candidate, goes_on)
             node = tf.gather(self._children, chosen(row, goes_on))
             token = tf.gather(self._tokens, node)
-            found = put(found, chosen(candidate, token >= 0), chosen(token, token >= 0))
-            return depth + 1, candidate, node, found
+            longest = put(longest, chosen(candidate, token >= 0), chosen(token, token >= 0))
+            return depth + 1, candidate, node, longest
 
         nothing = tf.fill(tf.shape(candidates), -1)
-        *_, found = tf.while_loop(
+        *_, longest = tf.while_loop(
             lambda depth, candidate, *_: tf.size(candidate) > 0,
             step,
             (0, tf.range(tf.size(candidates)), tf.zeros_like(candidates), nothing),
             shape_invariants=(tf.TensorShape([]), *3 * [tf.TensorShape([None])]),
         )
-        return chosen(candidates, found >= 0), chosen(found, found >= 0)
+        return chosen(candidates, longest >= 0), chosen(longest, longest >= 0)
 
-    def _may_begin(self, code_points):
+    def _can_begin_token(self, code_points):
         """Returns bool [code points], True if a token can start with this code point."""
         if not self._first:
             return tf.zeros_like(code_points, tf.bool)
@@ -178,24 +178,24 @@ class AddedTokens:
         equal = [tf.equal(code_points, code_point) for code_point in self._first]
         return functools.reduce(tf.logical_or, equal)
 
-    def _found(self, code_points, starts, tokens, is_apart):
+    def _filter_matches(self, code_points, starts, tokens, is_apart):
         """Removes overlapping matches, and applies `single_word`, `lstrip` and `rstrip`."""
         ends = starts + tf.gather(self._lengths, tokens)
-        found = _only(leftmost(starts, ends), (starts, ends, tokens))
+        matches = _select_matches(leftmost(starts, ends), (starts, ends, tokens))
         if self._single.any():
             is_word = self._is_word(code_points, is_apart)
             is_word = tf.concat([[False], is_word, [False]], axis=0)
-            adjoins = tf.gather(is_word, found[0]) | tf.gather(is_word, found[1] + 1)
-            found = _only(~(tf.gather(self._single, found[2]) & adjoins), found)
+            adjoins = tf.gather(is_word, matches[0]) | tf.gather(is_word, matches[1] + 1)
+            matches = _select_matches(~(tf.gather(self._single, matches[2]) & adjoins), matches)
         if not self._left.any() and not self._right.any():
-            return found
+            return matches
         solid = places_of(tf.not_equal(class_table().lookup(code_points), SPACE))
         solid = tf.concat([[-1], solid, [tf.size(code_points)]], axis=0)
         # Removes tokens that begin in the stripped white space of the previous token.
-        ends = self._with_space_after(solid, found)
-        found = _only(found[0] >= before(ends, 0), found)
-        ends = self._with_space_after(solid, found)
-        starts, _, tokens = found
+        ends = self._extend_over_spaces(solid, matches)
+        matches = _select_matches(matches[0] >= before(ends, 0), matches)
+        ends = self._extend_over_spaces(solid, matches)
+        starts, _, tokens = matches
         spaces = tf.gather(solid, tf.searchsorted(solid, starts) - 1) + 1
         spaces = tf.where(tf.gather(self._left, tokens), spaces, starts)
         return tf.maximum(spaces, tf.minimum(starts, before(ends, 0))), ends, tokens
@@ -204,14 +204,14 @@ class AddedTokens:
         is_word = word_table().lookup(code_points) > 0
         return is_word if is_apart is None else is_word & ~is_apart
 
-    def _with_space_after(self, solid, found):
-        _, ends, tokens = found
+    def _extend_over_spaces(self, solid, matches):
+        _, ends, tokens = matches
         following = tf.gather(solid, tf.searchsorted(solid, ends))
         return tf.where(tf.gather(self._right, tokens), following, ends)
 
 
-def _only(kept, found):
-    return tuple(chosen(values, kept) for values in found)
+def _select_matches(mask, matches):
+    return tuple(chosen(values, mask) for values in matches)
 
 
 def in_place(
@@ -221,7 +221,7 @@ def in_place(
     return put(put(tokens, tf.ragged.range(starts, ends).values, INSIDE), starts, numbers)
 
 
-def _trie(tokens):
+def _build_trie(tokens):
     """Returns a trie of the tokens as arrays (keys, children, tokens)."""
     edges: dict[int, int] = {}
     ends: dict[int, int] = {}

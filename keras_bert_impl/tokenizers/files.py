@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from keras_bert_impl.io.errors import InputError, shown
-from keras_bert_impl.io.files import replace_directory
-from keras_bert_impl.io.paths import local_path
-from keras_bert_impl.io.reading import file_within, read_json
+from keras_bert_impl.utils.errors import InputError, shown
+from keras_bert_impl.utils.io.files import replace_directory
+from keras_bert_impl.utils.io.paths import local_path
+from keras_bert_impl.utils.io.reading import file_within, read_json
 
 KIND_OF_FILE = {  # file in a directory without tokenizer.json -> kind of tokenizer
     "vocab.txt": "WordPiece",
@@ -66,15 +66,15 @@ def check_settings(
 ) -> None:
     """Raises InputError if a setting does not have one of its supported values in `wanted`."""
     for name, allowed in wanted.items():
-        if name in settings and not any(_equal(settings[name], value) for value in allowed):
+        if name in settings and not any(_is_same_value(settings[name], value) for value in allowed):
             raise InputError(
                 f"{path}: {inside}{name}={shown(settings[name])} is not supported, "
                 f"only {' or '.join(map(repr, allowed))}."
             )
 
 
-def _equal(one, other):
-    return type(one) is type(other) and one == other  # 1 and True are different values.
+def _is_same_value(value, allowed):
+    return type(value) is type(allowed) and value == allowed  # 1 and True are different values.
 
 
 def is_preset(settings: dict[str, Any]) -> bool:
@@ -90,9 +90,9 @@ def model_of(whole: Mapping[str, Any]) -> dict[str, Any]:
     model = dict(model) if isinstance(model, dict) else {}
     if "type" not in model:
         fields = {"BPE": "merges", "WordPiece": "max_input_chars_per_word"}
-        found = [kind for kind, field in fields.items() if field in model]
-        found += ["Unigram"] * isinstance(model.get("vocab"), list)
-        model["type"] = found[0] if found else None
+        kinds = [kind for kind, field in fields.items() if field in model]
+        kinds += ["Unigram"] * isinstance(model.get("vocab"), list)
+        model["type"] = kinds[0] if kinds else None
     return model
 
 
@@ -110,7 +110,7 @@ def tokens_by_id(path: Path | str, ids: Any) -> list[str]:
         raise InputError(f"{path}: the ids must be 0 to {len(ids) - 1}, each once.")
     by_id = dict(zip(ids.values(), ids))
     tokens = [by_id.get(number, "") for number in range(size)]
-    return ["" if token == _no_token(number) else token for number, token in enumerate(tokens)]
+    return ["" if token == _name_unused(number) else token for number, token in enumerate(tokens)]
 
 
 def in_order(vocabulary: Any) -> list[str]:
@@ -153,12 +153,12 @@ def ids_by_token(vocabulary: list[str]) -> dict[str, int]:
     """Returns {token: id}. Duplicate tokens are renamed, so that the dict contains all ids."""
     last = last_ids(vocabulary)
     return {
-        token if last.get(token) == number else _no_token(number): number
+        token if last.get(token) == number else _name_unused(number): number
         for number, token in enumerate(vocabulary)
     }
 
 
-def _no_token(number):
+def _name_unused(number):
     return f" {number}"  # A word never contains a space.
 
 

@@ -28,9 +28,9 @@ def core_operations_only() -> bool:
 def graph_of_ids(split: Callable, subwords: Callable) -> Callable:
     def tokenize(texts):
         words = split(texts)
-        return _per_text(subwords(words)[0], words)
+        return _group_by_text(subwords(words)[0], words)
 
-    return _traced(tokenize)
+    return _trace(tokenize)
 
 
 def graph_of_offsets(split: Callable, subwords: Callable, trimmed: Callable) -> Callable:
@@ -48,15 +48,15 @@ def graph_of_offsets(split: Callable, subwords: Callable, trimmed: Callable) -> 
         words = split(texts)
         ids, *spans = subwords(words)
         starts, ends = words.characters_of(*spans)
-        ids = _per_text(ids, words)
+        ids = _group_by_text(ids, words)
         first = tf.gather(words.text_starts, numbers_of(ids.row_lengths()))
         starts, ends = trimmed(ids.values, starts - first, ends - first)
         return ids, ids.with_values(starts), ids.with_values(ends)
 
-    return _traced(tokenize_with_offsets)
+    return _trace(tokenize_with_offsets)
 
 
-def _traced(function):
+def _trace(function):
     """Compiles a function of texts in two versions: with and without TensorFlow Text."""
 
     def on_cpu(texts):
@@ -72,7 +72,7 @@ def _traced(function):
     return lambda texts: graph(core_operations_only())(texts)
 
 
-def _per_text(subwords, words):
+def _group_by_text(subwords, words):
     """Converts ragged tokens [words, (tokens)] to [texts, (tokens)]."""
     splits = tf.gather(subwords.row_splits, words.texts)
     return tf.RaggedTensor.from_row_splits(subwords.values, splits, validate=False)
@@ -150,12 +150,12 @@ def leftmost(starts: tf.Tensor, ends: tf.Tensor) -> tf.Tensor:
     overlap = tf.reduce_any(starts[1:] < ends[:-1])
     # After n rounds, 2^n matches are found, and `jumps` skips 2^n matches.
     jumps = tf.concat([tf.searchsorted(starts, ends), [size]], axis=0)
-    found = tf.equal(tf.range(size + 1), 0) | ~overlap
+    is_selected = tf.equal(tf.range(size + 1), 0) | ~overlap
 
-    def double(found, jumps):
-        return put(found, chosen(jumps, found), True), tf.gather(jumps, jumps)
+    def double(is_selected, jumps):
+        return put(is_selected, chosen(jumps, is_selected), True), tf.gather(jumps, jumps)
 
-    found, _ = tf.while_loop(
-        lambda found, jumps: overlap & (jumps[0] < size), double, (found, jumps)
+    is_selected, _ = tf.while_loop(
+        lambda is_selected, jumps: overlap & (jumps[0] < size), double, (is_selected, jumps)
     )
-    return found[:-1]
+    return is_selected[:-1]

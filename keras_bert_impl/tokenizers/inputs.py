@@ -7,8 +7,8 @@ from typing import Annotated, Any
 import numpy as np
 import tensorflow as tf
 
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.settings import OneOf
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.settings import OneOf
 
 _CUT = re.compile(r"(?<=[A-Za-z0-9]) (?=[A-Za-z0-9])")  # No token extends over such a space.
 _CHARACTERS_OF_TOKEN = 16  # Almost all texts have fewer characters per token.
@@ -43,7 +43,7 @@ def segments(texts: Any) -> tuple[Any, Any, list[bool] | None]:
     if isinstance(texts, tuple):
         if len(texts) != 2:
             raise InputError(f"a tuple must have two segments. Received: {len(texts)}")
-        first, second = map(_as_batch, texts)
+        first, second = map(_convert_to_batch, texts)
         sizes = [part.shape[0] if tf.is_tensor(part) else len(part) for part in (first, second)]
         if None not in sizes and sizes[0] != sizes[1]:
             raise InputError(
@@ -52,7 +52,7 @@ def segments(texts: Any) -> tuple[Any, Any, list[bool] | None]:
             )
         return first, second, None
     if tf.is_tensor(texts) or isinstance(texts, (str, bytes)):
-        return _as_batch(texts), None, None
+        return _convert_to_batch(texts), None, None
     _check_no_table(texts)
     texts = list(texts)
     is_pair = [isinstance(text, tuple) for text in texts]
@@ -88,10 +88,10 @@ def as_bytes(texts: Any) -> list[bytes]:
         return [*map(str.encode, texts)]
     # The list contains bytes, other types or unpaired surrogates.
     except (TypeError, UnicodeEncodeError):
-        return [_as_bytes(text, position) for position, text in enumerate(texts)]
+        return [_encode_text(text, position) for position, text in enumerate(texts)]
 
 
-def _as_batch(texts):
+def _convert_to_batch(texts):
     return as_strings(texts) if tf.is_tensor(texts) else as_bytes(texts)
 
 
@@ -105,7 +105,7 @@ def _check_no_table(texts):
         raise InputError(f"expected a list of texts. Received: {texts!r:.60}")
 
 
-def _as_bytes(text, position):
+def _encode_text(text, position):
     if isinstance(text, bytes):
         return text
     if not isinstance(text, str):
@@ -175,12 +175,12 @@ def pack_segments(
         raise InputError(f"length={length} has no room for {num_special} special tokens.")
     in_graph = not (tf.executing_eagerly() and hasattr(first.values, "numpy"))
     ops = tf if in_graph else _NUMPY
-    values, starts, first_length = _parts(first, in_graph)
+    values, starts, first_length = _unpack_segment(first, in_graph)
     tokens, row_starts = [[pad_id, cls_id, sep_id], values], [3 + starts]
     second_length = ops.zeros_like(first_length)
     if second is not None:
-        more, starts, second_length = _parts(second, in_graph)
-        tokens.append(more)
+        second_values, starts, second_length = _unpack_segment(second, in_graph)
+        tokens.append(second_values)
         row_starts.append(3 + ops.size(values, tf.int64) + starts)
     if is_pair is None:
         is_pair = ops.fill(ops.shape(first_length), second is not None)
@@ -191,7 +191,7 @@ def pack_segments(
     if length is not None:
         room = length - 2 - more_separators
         lengths = first_length, second_length
-        first_length, second_length = _longest_first(ops, *lengths, room, is_pair)
+        first_length, second_length = _truncate_longest_first(ops, *lengths, room, is_pair)
     used = 2 + more_separators + first_length + second_length
     if length is None:
         longest = ops.reduce_max(ops.pad(used, [[0, 1]]))  # An empty batch gets length 0.
@@ -218,7 +218,7 @@ def pack_segments(
     return {name: tf.convert_to_tensor(values, tf.int32) for name, values in features.items()}
 
 
-def _parts(segment, in_graph):
+def _unpack_segment(segment, in_graph):
     """Returns (values, row starts, row lengths), which are arrays if `in_graph` is False."""
     if in_graph:
         return segment.values, segment.row_starts(), segment.row_lengths()
@@ -226,7 +226,7 @@ def _parts(segment, in_graph):
     return segment.values.numpy(), splits[:-1], np.diff(splits)
 
 
-def _longest_first(ops, first, second, room, is_pair):
+def _truncate_longest_first(ops, first, second, room, is_pair):
     """Returns the lengths of the first and the second segments after truncation, int64 [batch]."""
     shorter = ops.minimum(first, second)
     longer = ops.where(shorter > room, shorter, ops.maximum(shorter, room - shorter))

@@ -3,11 +3,11 @@
 from pathlib import Path
 from typing import Any
 
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.paths import local_path
-from keras_bert_impl.io.reading import read_json
 from keras_bert_impl.tokenizers.added_tokens import as_added_tokens, special_tokens
 from keras_bert_impl.tokenizers.files import check_settings
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.io.paths import local_path
+from keras_bert_impl.utils.io.reading import read_json
 
 _PACKAGES = ("keras_hub", "keras_nlp")  # `keras_nlp` is the package name in old presets.
 _KINDS = {
@@ -48,8 +48,8 @@ def kind_of(path: Path) -> str:
 def read_wordpiece(directory: Path) -> tuple[Path, dict[str, Any]]:
     """Returns (path of the vocabulary, other arguments of `WordPieceTokenizer`)."""
     path = directory / "tokenizer.json"
-    settings = _settings(path)
-    wanted: dict[str, tuple] = {
+    settings = _read_settings(path)
+    supported: dict[str, tuple] = {
         "lowercase": (True, False),
         "split": (True,),
         "split_on_cjk": (True, False),
@@ -58,7 +58,7 @@ def read_wordpiece(directory: Path) -> tuple[Path, dict[str, Any]]:
         "special_tokens": (None, []),
         "strip_accents": (True, False),
     }
-    check_settings(path, settings, wanted)
+    check_settings(path, settings, supported)
     lowercase = settings.get("lowercase", False)
     arguments = {"lowercase": lowercase, "split_on_cjk": settings.get("split_on_cjk", True)}
     if settings.get("strip_accents") and not lowercase:
@@ -69,7 +69,7 @@ def read_wordpiece(directory: Path) -> tuple[Path, dict[str, Any]]:
 def read_byte_pairs(directory: Path) -> tuple[Path, Path, dict[str, Any]]:
     """Returns (path of vocab.json, path of merges.txt, other arguments of the tokenizer)."""
     path = directory / "tokenizer.json"
-    settings = _settings(path)
+    settings = _read_settings(path)
     check_settings(path, settings, {"add_prefix_space": (True, False)})
     arguments = {"add_prefix_space": settings.get("add_prefix_space", False)}
     arguments |= notes(path, "byte-level BPE")
@@ -82,21 +82,21 @@ def sentencepiece_model(directory: str | Path) -> Path:
 
 def sentencepiece_notes(path: Path) -> dict[str, Any]:
     """Reads the arguments of `SentencePieceTokenizer` that the model file does not contain."""
-    check_settings(path, _settings(path), {"add_bos": (False,), "add_eos": (False,)})
+    check_settings(path, _read_settings(path), {"add_bos": (False,), "add_eos": (False,)})
     return notes(path, "SentencePiece")
 
 
 def notes(path: Path, kind: str) -> dict[str, Any]:
     """Reads the arguments that this package adds to the `tokenizer.json` of KerasHub."""
-    found = read_json(path).get("keras_bert_impl", {})
+    settings = read_json(path).get("keras_bert_impl", {})
     # `extra_tokens` is an old name for the setting in SentencePiece tokenizers.
     types = NOTES[kind] | {"extra_tokens": list}
-    if not isinstance(found, dict) or not all(
-        isinstance(value, types.get(name, object)) for name, value in found.items()
+    if not isinstance(settings, dict) or not all(
+        isinstance(value, types.get(name, object)) for name, value in settings.items()
     ):
         raise InputError(f"{path}: keras_bert_impl must contain {', '.join(types)}.")
-    arguments = {name: found[name] for name in NOTES[kind] if name in found}
-    extra = special_tokens(found.get("extra_tokens", []))
+    arguments = {name: settings[name] for name in NOTES[kind] if name in settings}
+    extra = special_tokens(settings.get("extra_tokens", []))
     try:
         as_added_tokens(arguments.get("added_tokens", extra))
     except InputError as error:
@@ -104,7 +104,7 @@ def notes(path: Path, kind: str) -> dict[str, Any]:
     return {"added_tokens": extra} | arguments
 
 
-def _settings(path):
+def _read_settings(path):
     settings = read_json(path).get("config")
     if not isinstance(settings, dict):
         raise InputError(f"{path} has no config object with the tokenizer settings.")

@@ -8,10 +8,6 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.paths import local_path
-from keras_bert_impl.io.reading import read_json
-from keras_bert_impl.optional_libraries import import_keras_hub
 from keras_bert_impl.tokenizers.byte_level_bpe.tokenizer import ByteLevelBPETokenizer
 from keras_bert_impl.tokenizers.keras_hub_files import NOTES
 from keras_bert_impl.tokenizers.sentencepiece.families import FAMILIES
@@ -21,6 +17,10 @@ from keras_bert_impl.tokenizers.sentencepiece.words import read_map
 from keras_bert_impl.tokenizers.tokenizer import Tokenizer
 from keras_bert_impl.tokenizers.unicode.table import read_folding
 from keras_bert_impl.tokenizers.wordpiece.tokenizer import WordPieceTokenizer
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.io.paths import local_path
+from keras_bert_impl.utils.io.reading import read_json
+from keras_bert_impl.utils.optional_libraries import import_keras_hub
 
 _log = logging.getLogger(__name__)
 _KINDS = {
@@ -46,7 +46,7 @@ def to_keras_hub(tokenizer: Tokenizer, architecture: str) -> Any:
     name, kind = _CLASSES.get(architecture, (f"tokenizer of {architecture}", None))
     if kind is None or type(tokenizer) is not kind or not _is_family(tokenizer, name):
         raise InputError(f"a {_describe(tokenizer)} cannot be converted to KerasHub's {name}.")
-    return getattr(import_keras_hub().models, name)(**_arguments(tokenizer))
+    return getattr(import_keras_hub().models, name)(**_collect_arguments(tokenizer))
 
 
 def _is_family(tokenizer, name):
@@ -59,7 +59,7 @@ def _describe(tokenizer):
     return type(tokenizer).__name__ + (f" of {family}" if family else "")
 
 
-def _arguments(tokenizer):
+def _collect_arguments(tokenizer):
     if tokenizer.added_tokens:
         tokens = ", ".join(token.content for token in tokenizer.added_tokens)
         _log.warning("KerasHub's tokenizer treats these tokens as ordinary text: %s", tokens)
@@ -109,8 +109,8 @@ def make_model(tokenizer: SentencePieceTokenizer) -> bytes:
     facts = FAMILIES[tokenizer.family]
     model = sentencepiece_model_pb2.ModelProto()  # type: ignore[attr-defined]  # made at import
     rounded = []
-    for piece, score in _pieces(tokenizer, facts):
-        kind = _kind(piece, facts)
+    for piece, score in _list_pieces(tokenizer, facts):
+        kind = _infer_kind(piece, facts)
         score += AVOIDED if kind == _UNUSED else 0.0
         stored = model.pieces.add(piece=piece, score=score, type=kind)
         if stored.score != score:
@@ -120,12 +120,12 @@ def make_model(tokenizer: SentencePieceTokenizer) -> bytes:
     model.trainer_spec.vocab_size = len(model.pieces)
     character_map = base64.b64decode(tokenizer.character_map)
     if facts.folds:
-        character_map = _with_folding(tokenizer.character_map)
+        character_map = _add_folding(tokenizer.character_map)
     model.normalizer_spec.precompiled_charsmap = character_map
     return model.SerializeToString()
 
 
-def _pieces(tokenizer, facts):
+def _list_pieces(tokenizer, facts):
     """Returns (token, score) pairs, without the special tokens of XLM-RoBERTa."""
     pieces = list(zip(tokenizer.vocabulary, tokenizer.scores))
     if "" in tokenizer.vocabulary:
@@ -135,17 +135,17 @@ def _pieces(tokenizer, facts):
     if not facts.first_tokens:
         return pieces
     first, mask = len(facts.first_tokens), facts.special_tokens[-1]
-    found = [*tokenizer.vocabulary[:first], tokenizer.vocabulary[-1]]
-    if found != [*facts.first_tokens, mask]:
+    outer_tokens = [*tokenizer.vocabulary[:first], tokenizer.vocabulary[-1]]
+    if outer_tokens != [*facts.first_tokens, mask]:
         raise InputError(
             f"KerasHub's tokenizer of {tokenizer.family} needs a vocabulary from "
             f"{' '.join(facts.first_tokens)} to {mask}. This vocabulary begins with "
-            f"{' '.join(found[:-1])} and ends with {found[-1]}."
+            f"{' '.join(outer_tokens[:-1])} and ends with {outer_tokens[-1]}."
         )
     return [(piece, 0.0) for piece in ("<unk>", "<s>", "</s>")] + pieces[first:-1]
 
 
-def _kind(piece, facts):
+def _infer_kind(piece, facts):
     if piece == facts.special_tokens[1]:
         return _UNKNOWN
     if piece in facts.special_tokens:
@@ -153,19 +153,19 @@ def _kind(piece, facts):
     return _UNUSED if facts.folds and is_avoided(piece) else _NORMAL
 
 
-def _with_folding(character_map):
+def _add_folding(character_map):
     """Compiles a character map that lowercases texts and strips accents, as ALBERT does."""
     import sentencepiece
     from sentencepiece import sentencepiece_model_pb2
 
     # Without combining marks, only single characters can match.
-    own = {key: text for key, text in read_map(character_map).items() if len(key) == 1}
-    own = dict.fromkeys(_SPACES, " ") | own
+    replacements = {key: text for key, text in read_map(character_map).items() if len(key) == 1}
+    replacements = dict.fromkeys(_SPACES, " ") | replacements
     folding = read_folding()
     changes = dict(_QUOTES)
-    for character in {*folding, *own}:
+    for character in {*folding, *replacements}:
         folded = folding.get(character, character)
-        changes[character] = "".join(own.get(part, part) for part in folded)
+        changes[character] = "".join(replacements.get(part, part) for part in folded)
     rows = [
         "\t".join(" ".join(f"{ord(character):X}" for character in text) for text in row)
         for row in sorted(changes.items())
@@ -184,5 +184,5 @@ def _with_folding(character_map):
             normalization_rule_tsv=str(rules),
             minloglevel=2,
         )
-    made = sentencepiece_model_pb2.ModelProto.FromString(trained.getvalue())
-    return made.normalizer_spec.precompiled_charsmap
+    model = sentencepiece_model_pb2.ModelProto.FromString(trained.getvalue())
+    return model.normalizer_spec.precompiled_charsmap

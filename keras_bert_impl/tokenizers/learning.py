@@ -10,12 +10,12 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tokenizers.inputs import as_strings
 from keras_bert_impl.tokenizers.sentencepiece.families import SPACE_MARK
 from keras_bert_impl.tokenizers.tokenizer import Tokenizer
 from keras_bert_impl.tokenizers.wordpiece.files import without_accents
 from keras_bert_impl.tokenizers.wordpiece.words import SPECIAL_TOKENS, WordSplitter
+from keras_bert_impl.utils.errors import InputError
 
 _PREFIX = "##"  # prefix of a token that continues a word
 _ALPHABET = 1000  # maximum number of single-character tokens
@@ -62,7 +62,7 @@ def learn_wordpiece_vocabulary(
         raise InputError("the texts contain no words to learn a vocabulary from.")
     # The trainer numbers tokens in random order and breaks ties by number. With a given list of
     # characters, the result is deterministic.
-    characters = _alphabet(counts)
+    characters = _choose_alphabet(counts)
     inside = {character for word in counts for character in word[1:]}
     start = [*SPECIAL_TOKENS, *characters]
     start += [_PREFIX + character for character in characters if character in inside]
@@ -97,7 +97,7 @@ def describe_folding(counts: collections.Counter[str]) -> str:
     )
 
 
-def _alphabet(counts):
+def _choose_alphabet(counts):
     frequency: collections.Counter = collections.Counter()
     for word, count in counts.items():
         for character in word:
@@ -118,15 +118,15 @@ def _train(counts, start, vocabulary_size, min_frequency):
         limit_alphabet=0,
         show_progress=False,
     )
-    tokenizer.train_from_iterator(_repeated(counts), trainer)
+    tokenizer.train_from_iterator(_repeat_words(counts), trainer)
     ids = tokenizer.get_vocab()
     return sorted(ids, key=ids.get)
 
 
-def _repeated(counts):
+def _repeat_words(counts):
     for word, count in sorted(counts.items()):
-        for done in range(0, count, 1000):
-            yield f"{word} " * min(1000, count - done)
+        for start in range(0, count, 1000):
+            yield f"{word} " * min(1000, count - start)
 
 
 class Extension(NamedTuple):
@@ -155,13 +155,13 @@ def learn_tokens(
     counts = count_words(texts, tokenizer.words)
     settings = tokenizer.get_config()
     if "merges" in settings:
-        words = _in_tokens(tokenizer, counts)
+        words = _split_into_tokens(tokenizer, counts)
         old = tokenizer.vocabulary, settings["merges"]
         old_ids, merges = further_merges(words, *old, count, min_frequency)
         settings["merges"] = [*settings["merges"], *merges]
     elif "scores" in settings:
-        words = _in_tokens(tokenizer, _by_first_letters(counts))
-        old_ids = _whole_words(words, tokenizer.vocabulary, count, min_frequency, SPACE_MARK)
+        words = _split_into_tokens(tokenizer, _cut_after_letters(counts))
+        old_ids = _choose_words(words, tokenizer.vocabulary, count, min_frequency, SPACE_MARK)
         scores = settings["scores"]
         least = [min(scores[i] for i in ids) for ids in old_ids.values()]
         # Tokens without a score get the lowest score, which does not change the score of unknown
@@ -169,20 +169,20 @@ def learn_tokens(
         unscored = tokenizer.vocabulary_size - len(scores)
         settings["scores"] = [*scores, *[min(scores)] * unscored, *least]
     else:
-        words = _in_tokens(tokenizer, counts)
-        old_ids = _whole_words(words, tokenizer.vocabulary, count, min_frequency)
+        words = _split_into_tokens(tokenizer, counts)
+        old_ids = _choose_words(words, tokenizer.vocabulary, count, min_frequency)
     settings["vocabulary"] = [*tokenizer.vocabulary, *old_ids]
     larger = type(tokenizer)(**settings)
     kinds = (tokenizer, larger) if counts else ()
-    return Extension(larger, old_ids, [_tokens_per_word(kind, counts) for kind in kinds])
+    return Extension(larger, old_ids, [_average_tokens(kind, counts) for kind in kinds])
 
 
-def _tokens_per_word(tokenizer, counts):
+def _average_tokens(tokenizer, counts):
     numbers = tokenizer.word_ids(tf.constant([*counts], tf.string)).row_lengths()
     return float(np.average(numbers, weights=[*counts.values()]))
 
 
-def _in_tokens(tokenizer, counts):
+def _split_into_tokens(tokenizer, counts):
     """Returns (word, token ids, count) of the words without special tokens, sorted by word."""
     words = sorted(counts)
     special = {getattr(tokenizer, f"{name}_id") for name in ("pad", "unk", "cls", "sep", "mask")}
@@ -190,26 +190,29 @@ def _in_tokens(tokenizer, counts):
     return [(w, ids, counts[w]) for w, ids in zip(words, old_ids) if special.isdisjoint(ids)]
 
 
-def _by_first_letters(counts):
+def _cut_after_letters(counts):
     """Cuts words after their first run of letters. SentencePiece words may end in punctuation."""
-    found: collections.Counter = collections.Counter()
+    prefix_counts: collections.Counter = collections.Counter()
     for word, count in counts.items():
         letters = _LETTERS.match(word)
         if letters:
-            found[letters[0]] += count
-    return found
+            prefix_counts[letters[0]] += count
+    return prefix_counts
 
 
-def _whole_words(words, vocabulary, count, min_frequency, mark=""):
+def _choose_words(words, vocabulary, count, min_frequency, mark=""):
     """Chooses the words that save the most tokens. Returns {new token: old ids}."""
-    known = set(vocabulary)
-    found = {
+    old_tokens = set(vocabulary)
+    candidates = {
         mark + word: (ids, times)
         for word, ids, times in words
-        if len(ids) > 1 and times >= min_frequency and mark + word not in known
+        if len(ids) > 1 and times >= min_frequency and mark + word not in old_tokens
     }
-    best = sorted(found, key=lambda token: (-found[token][1] * (len(found[token][0]) - 1), token))
-    return {token: found[token][0] for token in best[:count]}
+    best = sorted(
+        candidates,
+        key=lambda token: (-candidates[token][1] * (len(candidates[token][0]) - 1), token),
+    )
+    return {token: candidates[token][0] for token in best[:count]}
 
 
 def further_merges(
@@ -222,24 +225,24 @@ def further_merges(
     """Learns additional merges. Returns ({new token: old token ids}, list of (left, right))."""
     texts = list(vocabulary)
     old_ids = [[number] for number in range(len(texts))]
-    known = {*texts, *(left + right for left, right in merges)}
+    tokens = {*texts, *(first + second for first, second in merges)}
     pairs = _Pairs((ids, times) for _, ids, times in words)
-    found: list[tuple[str, str]] = []
-    while len(found) < count:
+    new_merges: list[tuple[str, str]] = []
+    while len(new_merges) < count:
         pair = pairs.most_frequent(min_frequency)
         if pair is None:
             break
-        left, right = pair
-        if texts[left] + texts[right] in known:
+        first, second = pair
+        if texts[first] + texts[second] in tokens:
             pairs.skip(pair)
             continue
         pairs.merge(pair, len(texts))
-        found.append((texts[left], texts[right]))
-        texts.append(texts[left] + texts[right])
-        old_ids.append(old_ids[left] + old_ids[right])
-        known.add(texts[-1])
+        new_merges.append((texts[first], texts[second]))
+        texts.append(texts[first] + texts[second])
+        old_ids.append(old_ids[first] + old_ids[second])
+        tokens.add(texts[-1])
     new = slice(len(vocabulary), None)
-    return dict(zip(texts[new], old_ids[new])), found
+    return dict(zip(texts[new], old_ids[new])), new_merges
 
 
 class _Pairs:
@@ -277,21 +280,21 @@ class _Pairs:
             for old in zip(ids, ids[1:]):
                 self._counts[old] -= times
                 changed.add(old)
-            ids = _merged(ids, pair, merged)
+            ids = _merge_pair(ids, pair, merged)
             self._words[number] = ids, times
             self._add(number, ids, times)
             changed.update(zip(ids, ids[1:]))
-        for one in changed:
-            heapq.heappush(self._heap, (-self._counts[one], one))
+        for changed_pair in changed:
+            heapq.heappush(self._heap, (-self._counts[changed_pair], changed_pair))
 
 
-def _merged(ids, pair, merged):
-    found, place = [], 0
+def _merge_pair(ids, pair, merged):
+    merged_ids, place = [], 0
     while place < len(ids):
         is_pair = tuple(ids[place : place + 2]) == pair
-        found.append(merged if is_pair else ids[place])
+        merged_ids.append(merged if is_pair else ids[place])
         place += 2 if is_pair else 1
-    return found
+    return merged_ids
 
 
 def count_words(texts: Iterable[str], words_of: Callable) -> dict[str, int]:
@@ -307,7 +310,7 @@ def count_words(texts: Iterable[str], words_of: Callable) -> dict[str, int]:
 def batches(texts):
     """Yields lists of texts of a few megabytes."""
     batch, size = [], 0
-    for text in itertools.chain.from_iterable(map(_pieces, texts)):
+    for text in itertools.chain.from_iterable(map(_split_text, texts)):
         batch.append(text)
         size += len(text)
         if size > _CHARACTERS_AT_ONCE:
@@ -316,7 +319,7 @@ def batches(texts):
     yield batch
 
 
-def _pieces(text):
+def _split_text(text):
     """Splits a text at spaces into chunks of about one megabyte, to limit memory."""
     start = 0
     while len(text) - start > _CHARACTERS_AT_ONCE:

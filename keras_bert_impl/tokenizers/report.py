@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from keras_bert_impl.characters import word_pattern
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tokenizers.learning import batches
 from keras_bert_impl.tokenizers.tokenizer import Tokenizer
+from keras_bert_impl.utils.characters import word_pattern
+from keras_bert_impl.utils.errors import InputError
 
 
 def tokenizer_report(

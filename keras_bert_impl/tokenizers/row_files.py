@@ -6,8 +6,6 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from keras_bert_impl.io.errors import InputError, shown
-from keras_bert_impl.io.reading import read_json
 from keras_bert_impl.tokenizers import keras_hub_files as keras_hub
 from keras_bert_impl.tokenizers.added_files import read_if_there
 from keras_bert_impl.tokenizers.files import (
@@ -18,6 +16,8 @@ from keras_bert_impl.tokenizers.files import (
     no_tokenizer,
     tokenizer_directory,
 )
+from keras_bert_impl.utils.errors import InputError, shown
+from keras_bert_impl.utils.io.reading import read_json
 
 _KINDS = {  # model type in tokenizer.json -> kind of tokenizer
     "WordPiece": "WordPiece",
@@ -50,10 +50,10 @@ _INSTEAD = {  # unsupported class of `transformers` -> reason and alternative
 def kind_of(directory: str | Path) -> str:
     """Returns the kind of the tokenizer in a directory: a value of `_KINDS`, or "Moses BPE"."""
     directory = tokenizer_directory(directory)
-    of_class = _class_or_family(directory)
-    if of_class in ("FlaubertTokenizer", "flaubert"):
+    class_or_family = _read_class_or_family(directory)
+    if class_or_family in ("FlaubertTokenizer", "flaubert"):
         return "Moses BPE"
-    if of_class in ("XLMTokenizer", "xlm"):
+    if class_or_family in ("XLMTokenizer", "xlm"):
         raise InputError(
             f"{directory}: XLM's tokenizer is not supported. Convert texts to ids with "
             "transformers, and pass them to the Encoder as token_ids."
@@ -63,19 +63,19 @@ def kind_of(directory: str | Path) -> str:
         settings = read_json(whole)
         if is_preset(settings):
             return keras_hub.kind_of(whole)
-        found = model_of(settings)["type"]
-        if found not in list(_KINDS):
+        model_type = model_of(settings)["type"]
+        if model_type not in list(_KINDS):
             raise InputError(
-                f"{whole}: model {shown(found)} is not supported, only {', '.join(_KINDS)}."
+                f"{whole}: model {shown(model_type)} is not supported, only {', '.join(_KINDS)}."
             )
-        return _KINDS[found]
+        return _KINDS[model_type]
     for name, kind in KIND_OF_FILE.items():
         if (directory / name).exists():
             return kind
     raise no_tokenizer(directory)
 
 
-def _class_or_family(directory):
+def _read_class_or_family(directory):
     """Returns the tokenizer's class or, if no file states it, the family of the model."""
     keys = {"tokenizer_config.json": "tokenizer_class", "config.json": "model_type"}
     for name, key in keys.items():
@@ -102,11 +102,11 @@ def is_generic(directory: Path) -> bool:
 
 
 def unsupported_class(path: Path, name: str, kind: str, usual: str) -> InputError:
-    what = _INSTEAD.get(name) or (
+    advice = _INSTEAD.get(name) or (
         f"The directory contains {kind} files. If they are correct, set "
         f'"tokenizer_class": "{usual}".'
     )
-    return InputError(f"{path}: tokenizer_class {shown(name)} is not supported. {what}")
+    return InputError(f"{path}: tokenizer_class {shown(name)} is not supported. {advice}")
 
 
 def read_rows(
@@ -117,8 +117,8 @@ def read_rows(
     separators: tuple[int, ...] = (),
 ) -> tuple[int, int]:
     """Returns (number of separators, segment id of the second text), as used by `transformers`."""
-    with_segments = _with_segments(directory)
-    unchanged = usual[0], usual[1] if with_segments else 0
+    has_segments = _has_segments(directory)
+    unchanged = usual[0], usual[1] if has_segments else 0
     path = directory / "tokenizer.json"
     processor = read_if_there(path).get("post_processor")
     is_albert = processor is not None and tokenizer_class(directory) == "AlbertTokenizer"
@@ -128,7 +128,7 @@ def read_rows(
     ids = last_ids(vocabulary)
     cls, sep = (ids.get(special[number], -number) for number in (2, 3))
     row_of_one = [(cls, 0), (_FIRST, 0), (sep, 0)]
-    if single == row_of_one and _ids(pair) == ([_FIRST, _SECOND],):
+    if single == row_of_one and _list_ids(pair) == ([_FIRST, _SECOND],):
         _log.warning(
             "%s: post_processor has no template for pairs of texts, so transformers adds no "
             "special tokens to pairs. This tokenizer adds %s and %s to pairs.",
@@ -136,7 +136,7 @@ def read_rows(
             *special[2:4],
         )
         return unchanged
-    if _ids(single, pair) == ([_FIRST], [_FIRST, _SECOND]):
+    if _list_ids(single, pair) == ([_FIRST], [_FIRST, _SECOND]):
         warnings.warn(
             f"{path}: post_processor adds no special tokens, so transformers adds none. This "
             f"tokenizer adds {special[2]} and {special[3]}. For the same ids in transformers, "
@@ -149,18 +149,22 @@ def read_rows(
     for count in separators or usual[:1]:
         row = [(cls, 0), (_FIRST, 0), *[(sep, 0)] * count, (_SECOND, segment), (sep, segment)]
         rows = row_of_one, row
-        if (single, pair) == rows or not with_segments and _ids(single, pair) == _ids(*rows):
-            return count, _segment_in(directory, segment, with_segments)
-    raise _unsupported(path, (single, pair), ids, special, usual[0])
+        if (
+            (single, pair) == rows
+            or not has_segments
+            and _list_ids(single, pair) == _list_ids(*rows)
+        ):
+            return count, _choose_segment(directory, segment, has_segments)
+    raise _make_template_error(path, (single, pair), ids, special, usual[0])
 
 
-def _unsupported(path, rows, ids, special, num_separators):
+def _make_template_error(path, rows, ids, special, num_separators):
     names = {number: token for token, number in ids.items()} | {_FIRST: "A", _SECOND: "B"}
-    one, two = (" ".join(names.get(token, str(token)) for token, _ in row) for row in rows)
+    single, pair = (" ".join(names.get(token, str(token)) for token, _ in row) for row in rows)
     segments = " ".join(str(segment) for _, segment in rows[1])
     cls, sep = special[2:4]
     return InputError(
-        f"{path}: the templates in post_processor are not supported: {one} for one text; {two} "
+        f"{path}: the templates in post_processor are not supported: {single} for one text; {pair} "
         f"with the segment ids {segments} for two texts. Supported templates are {cls} A {sep} and "
         f"{' '.join([cls, 'A', *[sep] * num_separators, 'B', sep])}. In the second, B and the last "
         "token must have the same segment id. If the model was trained with the supported "
@@ -168,7 +172,7 @@ def _unsupported(path, rows, ids, special, num_separators):
     )
 
 
-def _with_segments(directory):
+def _has_segments(directory):
     """Returns whether the tokenizer returns segment ids."""
     path = directory / "tokenizer_config.json"
     names = read_if_there(path).get("model_input_names")
@@ -179,11 +183,11 @@ def _with_segments(directory):
     return "token_type_ids" in names
 
 
-def _segment_in(directory, segment, with_segments):
+def _choose_segment(directory, segment, has_segments):
     """Returns `segment` (the second text's id in post_processor), or 0 without segment ids."""
     path = directory / "tokenizer_config.json"
     config = read_if_there(path)
-    if segment and not with_segments and "model_input_names" not in config:
+    if segment and not has_segments and "model_input_names" not in config:
         _log.warning(
             "%s: tokenizer_class %s has no model_input_names. The second text of a pair "
             "therefore gets the segment id 0, as in transformers 5, although tokenizer.json has "
@@ -192,10 +196,10 @@ def _segment_in(directory, segment, with_segments):
             config["tokenizer_class"],
             json.dumps(WITH_SEGMENTS),
         )
-    return segment if with_segments else 0
+    return segment if has_segments else 0
 
 
-def _ids(*rows):  # without the segment ids
+def _list_ids(*rows):  # without the segment ids
     return tuple([token for token, _ in row] for row in rows)
 
 

@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from keras_bert_impl.characters import ALONE, INSIDE, SPACE, character_kinds
 from keras_bert_impl.tokenizers.graphs import numbers_of, places_of
 from keras_bert_impl.tokenizers.unicode import utf8
 from keras_bert_impl.tokenizers.unicode.table import BLOCK, shared_blocks
 from keras_bert_impl.tokenizers.windows import Windows
+from keras_bert_impl.utils.characters import ALONE, INSIDE, SPACE, character_kinds
 
 
 class Texts(NamedTuple):

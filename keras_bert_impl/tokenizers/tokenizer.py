@@ -15,14 +15,14 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from keras_bert_impl.first_guesses import first_guesses, known_arguments
-from keras_bert_impl.hub import local_directory
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.checkpoints.hub import local_directory
 from keras_bert_impl.tokenizers.added_tokens import AddedToken, as_added_tokens
 from keras_bert_impl.tokenizers.graphs import graph_of_ids, graph_of_offsets
 from keras_bert_impl.tokenizers.inputs import as_bytes, as_strings, pack_segments, segments
 from keras_bert_impl.tokenizers.row_files import kind_of
 from keras_bert_impl.tokenizers.word_cache import WordCache, suits
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.first_guesses import first_guesses, known_arguments
 
 _CLASSES: dict[str, type["Tokenizer"]] = {}  # kind -> class; subclasses register themselves
 
@@ -36,7 +36,7 @@ class Tokenizer(abc.ABC):
 
     The constructor of a subclass stores each argument in an attribute with the name of the
     argument, calls `_set_vocabulary`, and sets `_split` to a function that splits a string tensor
-    [batch] into words. A subclass also implements `_subwords`.
+    [batch] into words. A subclass also implements `_split_into_subwords`.
 
     Attributes:
         kind: Name of the algorithm. The fingerprint depends on this name.
@@ -223,7 +223,7 @@ class Tokenizer(abc.ABC):
 
     @functools.cached_property
     def _tokenize(self):
-        return graph_of_ids(self._split, self._subwords)
+        return graph_of_ids(self._split, self._split_into_subwords)
 
     @functools.cached_property
     def _word_cache(self):
@@ -231,13 +231,13 @@ class Tokenizer(abc.ABC):
 
     @functools.cached_property
     def _with_offsets(self):
-        return graph_of_offsets(self._split, self._subwords, self._trimmed)
+        return graph_of_offsets(self._split, self._split_into_subwords, self._trim_spaces)
 
     @abc.abstractmethod
-    def _subwords(self, words):
+    def _split_into_subwords(self, words):
         """Splits words into tokens. See the argument `subwords` of `graph_of_offsets`."""
 
-    def _trimmed(self, ids, starts, ends):
+    def _trim_spaces(self, ids, starts, ends):
         """Removes white space from the spans of tokens.
 
         Overridden if tokens may contain white space.
@@ -338,9 +338,9 @@ class Tokenizer(abc.ABC):
 
     def with_one_segment(self) -> "Tokenizer":
         """Returns a copy for a model with a single segment: all segment ids are 0."""
-        other = copy.copy(self)
-        other.segment_of_second = 0
-        return other
+        tokenizer = copy.copy(self)
+        tokenizer.segment_of_second = 0
+        return tokenizer
 
     def token_to_id(self, token: str) -> int:
         """Returns the id of a token in the vocabulary; for a duplicate token, the last id.

@@ -4,11 +4,11 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.one_graph import in_one_graph
 from keras_bert_impl.tokenizers.graphs import numbers_of
 from keras_bert_impl.tokenizers.inputs import pack_segments
 from keras_bert_impl.tokenizers.tokenizer import Tokenizer
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.one_graph import in_one_graph
 
 
 class Windows(NamedTuple):
@@ -82,8 +82,8 @@ def window_spans(
         (texts, starts, ends), int64 [spans].
     """
     step = tf.minimum(tf.cast(stride, tf.int64), room)
-    more = tf.maximum(lengths - room, 0)
-    counts = 1 + (more + step - 1) // step
+    excess = tf.maximum(lengths - room, 0)
+    counts = 1 + (excess + step - 1) // step
     texts = numbers_of(counts)
     first = tf.gather(tf.cumsum(counts, exclusive=True), texts)  # index of each text's first span
     starts = (tf.range(tf.size(texts, tf.int64)) - first) * tf.gather(step, texts)
@@ -104,17 +104,17 @@ def pack_windows(
     Args:
         texts: string tensor [batch], or a tuple of two, such as questions and passages.
     """
-    other, long = as_other_and_long(texts, long_part)
-    specials = 2 if other is None else 2 + tokenizer.num_separators
-    least = length - specials - (0 if other is None else other_length)
+    other_texts, long_texts = as_other_and_long(texts, long_part)
+    specials = 2 if other_texts is None else 2 + tokenizer.num_separators
+    least = length - specials - (0 if other_texts is None else other_length)
     if least < 1 or stride < 1:
         raise InputError(
             f"windows of {length} tokens with a stride of {stride} have no room for the text. Use "
             "a larger max_length, a smaller question_length, or a doc_stride of at least 1."
         )
-    return _windows_of_tokens(
-        *tokenizer.tokenize_with_offsets(long),
-        None if other is None else tokenizer.tokenize(other),
+    return _pack_tokens(
+        *tokenizer.tokenize_with_offsets(long_texts),
+        None if other_texts is None else tokenizer.tokenize(other_texts),
         room=length - specials,
         other_length=other_length,
         stride=stride,
@@ -124,24 +124,24 @@ def pack_windows(
 
 
 @in_one_graph
-def _windows_of_tokens(
-    ids, token_starts, token_ends, other, *, room, other_length, stride, long_part, **packing
+def _pack_tokens(
+    ids, token_starts, token_ends, other_ids, *, room, other_length, stride, long_part, **packing
 ):
     """Returns the `Windows` of tokenized texts, with at most `room` tokens of the text or pair."""
     rooms = tf.fill([ids.nrows()], tf.constant(room, tf.int64))
-    if other is not None:
-        other = other[:, :other_length]
-        rooms -= other.row_lengths()
+    if other_ids is not None:
+        other_ids = other_ids[:, :other_length]
+        rooms -= other_ids.row_lengths()
     texts, starts, ends = window_spans(ids.row_lengths(), rooms, stride)
     begins = tf.gather(ids.row_starts(), texts)
     numbers = tf.ragged.range(begins + starts, begins + ends, row_splits_dtype=tf.int64)
-    chosen = tf.gather(ids.flat_values, numbers.flat_values)
-    windows = tf.RaggedTensor.from_row_splits(chosen, numbers.row_splits, validate=False)
+    window_ids = tf.gather(ids.flat_values, numbers.flat_values)
+    windows = tf.RaggedTensor.from_row_splits(window_ids, numbers.row_splits, validate=False)
     columns = tf.fill([tf.size(texts)], 1)
     segments: tuple[tf.RaggedTensor, ...] = (windows,)
-    if other is not None:
-        segments = in_order(tf.gather(other, texts), windows, long_part)
-    if other is not None and long_part == "second":
+    if other_ids is not None:
+        segments = in_order(tf.gather(other_ids, texts), windows, long_part)
+    if other_ids is not None and long_part == "second":
         columns = tf.cast(segments[0].row_lengths(), tf.int32) + 1 + packing["num_separators"]
     return Windows(
         pack_segments(*segments, **packing),

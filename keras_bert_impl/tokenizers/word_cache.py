@@ -35,7 +35,7 @@ class WordCache:
         word_breaks: str,
     ) -> None:
         self._tokenize_words = tokenize_words
-        self._left, self._right = _kinds_of_bytes(word_breaks)
+        self._left, self._right = _build_byte_tables(word_breaks)
         self._table, self._full_table = _Table(), _Table()
         self._others: dict[bytes, bytes] = {}  # longer words, with their int32 ids plus 1 as bytes
         # lock of the tables, because NumPy reads them without the GIL
@@ -43,7 +43,7 @@ class WordCache:
 
     def __call__(self, texts: Sequence[bytes]) -> tuple[np.ndarray, np.ndarray]:
         """Returns (ids int32 [tokens], number of ids of each text int64 [texts])."""
-        parts = [self._tokenized(batch) for batch in _batches(texts)]
+        parts = [self._tokenize_batch(batch) for batch in _split_into_batches(texts)]
         if not parts:
             return np.zeros(0, np.int32), np.zeros(0, np.int64)
         ids, counts = map(np.concatenate, zip(*parts))
@@ -58,20 +58,20 @@ class WordCache:
                 tf.constant(ids), tf.constant(splits), validate=False
             )
 
-    def _tokenized(self, texts):
+    def _tokenize_batch(self, texts):
         data, starts, lengths, first_words = self._cut(texts)
-        keys = _keys(data, starts, lengths)
+        keys = _make_keys(data, starts, lengths)
         tokens, missing = self._find(keys)  # ids plus 1; 0 is padding
         places = np.flatnonzero(tokens)
         tokens = tokens.ravel()[places]
         splits = np.searchsorted(places, _FEW * first_words)
         if len(missing):
-            words = _slices(data, starts[missing], lengths[missing])
-            more, counts = self._look_up(words, keys[missing])
+            words = _slice_bytes(data, starts[missing], lengths[missing])
+            new_tokens, counts = self._look_up(words, keys[missing])
             before = np.searchsorted(places, _FEW * missing)
-            tokens = np.insert(tokens, np.repeat(before, counts), more)
-            num_more = np.append(0, np.cumsum(counts))
-            splits += num_more[np.searchsorted(missing, first_words)]
+            tokens = np.insert(tokens, np.repeat(before, counts), new_tokens)
+            num_new = np.append(0, np.cumsum(counts))
+            splits += num_new[np.searchsorted(missing, first_words)]
         return tokens - np.int32(1), np.diff(splits, append=len(tokens))
 
     def _cut(self, texts):
@@ -115,22 +115,22 @@ class WordCache:
 
     def _look_up(self, words, keys):
         """Returns (tokens, counts) of the words that the tables lack. Caches the words."""
-        others = self._others
-        entries = [*map(others.get, words)]
+        long_words = self._others
+        entries = [*map(long_words.get, words)]
         if None in entries:
             new = {word: at for at, word in enumerate(words) if entries[at] is None}
-            fresh = self._learn(list(new), keys[[*new.values()]])
+            fresh = self._cache_words(list(new), keys[[*new.values()]])
             pairs = zip(words, entries)  # An empty entry is valid: the word has no tokens.
             entries = [fresh[word] if entry is None else entry for word, entry in pairs]
         counts = np.fromiter(map(len, entries), np.int64, len(entries)) // 4
         return np.frombuffer(b"".join(entries), np.int32), counts
 
-    def _learn(self, words, keys):
+    def _cache_words(self, words, keys):
         """Tokenizes and caches distinct words; returns {word: tokens}."""
         texts = [word.decode("utf-8", "replace").replace("\n", " ") for word in words]
         ids, counts = self._tokenize_words(texts)
         ids, ends = ids + np.int32(1), np.cumsum(counts)
-        entries = dict(zip(words, _slices(ids.tobytes(), 4 * (ends - counts), 4 * counts)))
+        entries = dict(zip(words, _slice_bytes(ids.tobytes(), 4 * (ends - counts), 4 * counts)))
         fits = (keys[:, 1] >> np.uint64(56) <= _SHORT) & (counts <= _FEW)
         tokens = np.zeros((np.count_nonzero(fits), _FEW), np.int32)
         tokens[np.arange(_FEW) < counts[fits, np.newaxis]] = ids[np.repeat(fits, counts)]
@@ -165,32 +165,32 @@ class _Table:
 
     def find(self, keys: np.ndarray) -> np.ndarray:
         """Returns the row of each key, or 0 if the key is not in the table: int32 [keys]."""
-        places = self._places(keys)
+        places = self._hash_keys(keys)
         rows = self._rows.take(places)
-        left = np.flatnonzero(self._are_of_others(rows, keys))
-        while len(left):
-            places[left] = self._next(places[left])
-            rows[left] = self._rows[places[left]]
-            left = left[self._are_of_others(rows[left], keys[left])]
+        pending = np.flatnonzero(self._are_of_others(rows, keys))
+        while len(pending):
+            places[pending] = self._move_on(places[pending])
+            rows[pending] = self._rows[places[pending]]
+            pending = pending[self._are_of_others(rows[pending], keys[pending])]
         return rows
 
     def _are_of_others(self, rows, keys):
-        found = self._keys.take(rows, axis=0)
-        return (rows > 0) & ((found[:, 0] != keys[:, 0]) | (found[:, 1] != keys[:, 1]))
+        stored_keys = self._keys.take(rows, axis=0)
+        return (rows > 0) & ((stored_keys[:, 0] != keys[:, 0]) | (stored_keys[:, 1] != keys[:, 1]))
 
     def add(self, keys: np.ndarray, tokens: np.ndarray) -> None:
         """Adds distinct keys, uint64 [keys, 2], that the table does not contain."""
         rows = np.arange(self.size, self.size + len(keys), dtype=np.int32)
         self._keys[rows], self.tokens[rows] = keys, tokens
         self.size += len(keys)
-        places = self._places(keys)
+        places = self._hash_keys(keys)
         while len(rows):
             is_free = self._rows[places] == 0
             self._rows[places[is_free]] = rows[is_free]
-            is_left = self._rows[places] != rows
-            rows, places = rows[is_left], self._next(places[is_left])
+            is_pending = self._rows[places] != rows
+            rows, places = rows[is_pending], self._move_on(places[is_pending])
 
-    def _places(self, keys):
+    def _hash_keys(self, keys):
         # In a product, a bit affects only itself and higher bits. With the shifts and the sum,
         # every byte affects the slot.
         hashes = keys[:, 0] * np.uint64(0x9E3779B97F4A7C15)
@@ -199,32 +199,32 @@ class _Table:
         hashes *= np.uint64(0xC2B2AE3D27D4EB4F)
         return (hashes >> np.uint64(32)).view(np.int64) & (len(self._rows) - 1)
 
-    def _next(self, places):
+    def _move_on(self, places):
         return (places + 1) & (len(self._rows) - 1)
 
 
-def _batches(texts) -> Iterator[Sequence[bytes]]:
+def _split_into_batches(texts) -> Iterator[Sequence[bytes]]:
     numbers = np.cumsum([len(text) for text in texts]) // _AT_ONCE
     bounds = [0, *(1 + np.flatnonzero(np.diff(numbers))).tolist(), len(texts)]
     for start, end in itertools.pairwise(bounds if texts else ()):
         yield texts[start:end]
 
 
-def _kinds_of_bytes(word_breaks):
-    """Returns the tables `left` and `right` for `bytes.translate`, which find the starts of words.
+def _build_byte_tables(word_breaks):
+    """Returns the tables `left_kinds` and `right_kinds` for `bytes.translate`.
 
-    A byte begins a word if `left` of the previous byte plus `right` of the byte is at least
-    _BEGINS.
+    They find the starts of words: a byte begins a word if `left_kinds` of the previous byte plus
+    `right_kinds` of the byte is at least _BEGINS.
     """
-    left = bytearray(256)
+    left_kinds = bytearray(256)
     for byte in range(33, 127):  # printable ASCII characters
-        left[byte] = _ALONE if chr(byte) in word_breaks else _PLAIN
-    right = left.copy()
-    right[ord(" ")] = right[_END[0]] = _BEGINS
-    return bytes(left), bytes(right)
+        left_kinds[byte] = _ALONE if chr(byte) in word_breaks else _PLAIN
+    right_kinds = left_kinds.copy()
+    right_kinds[ord(" ")] = right_kinds[_END[0]] = _BEGINS
+    return bytes(left_kinds), bytes(right_kinds)
 
 
-def _keys(data, starts, lengths):
+def _make_keys(data, starts, lengths):
     """Returns the key of each word, uint64 [words, 2]: the first 15 bytes, then the length."""
     lengths = np.minimum(lengths, _SHORT + 1)
     # the 16 bytes starting at each position
@@ -235,5 +235,5 @@ def _keys(data, starts, lengths):
     return keys
 
 
-def _slices(data, starts, lengths):
+def _slice_bytes(data, starts, lengths):
     return [data[start : start + n] for start, n in zip(starts.tolist(), lengths.tolist())]

@@ -15,11 +15,11 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_bert_impl.io.cluster import EXAMPLE, read_cluster
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.lazy import keep_accelerators_for_jax
 from keras_bert_impl.training.sharding import is_ours, num_data_devices, sharded_distribution
 from keras_bert_impl.training.workers import join_jax
+from keras_bert_impl.utils.cluster import EXAMPLE, read_cluster
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.lazy import keep_accelerators_for_jax
 
 _LOG = logging.getLogger(__name__)
 
@@ -50,11 +50,11 @@ class _ChosenDevices(JaxDevices):
 def choose_jax_devices(name: str, model_devices: int = 1) -> JaxDevices:
     """Sets the devices of a strategy for the process; see `get_strategy`."""
     keep_accelerators_for_jax()
-    given = keras.distribution.distribution()
-    if given is not None and not is_ours(given):
-        return _devices_of_user(given, name, model_devices)
-    if name == "multi_worker" or (name == "auto" and _names_workers()):
-        _connect()
+    current_distribution = keras.distribution.distribution()
+    if current_distribution is not None and not is_ours(current_distribution):
+        return _keep_user_devices(current_distribution, name, model_devices)
+    if name == "multi_worker" or (name == "auto" and _has_several_workers()):
+        _join_workers()
     if num_hosts() > 1:
         if name in ("one_device", "mirrored"):
             raise InputError(
@@ -66,7 +66,7 @@ def choose_jax_devices(name: str, model_devices: int = 1) -> JaxDevices:
                 f"model_devices={model_devices} needs a single process, but {num_hosts()} "
                 "processes are connected. Remove model_devices, or start a single process."
             )
-    devices = _device_names(name)
+    devices = _list_device_names(name)
     if model_devices == len(devices) == 1:
         distribution = None
     else:
@@ -91,15 +91,15 @@ def use_cpu_devices_of_jax(count: int) -> None:
 
 def num_hosts() -> int:
     """Returns the number of processes connected by `jax.distributed`, or 1."""
-    return _jax_process()[1]
+    return _locate_process()[1]
 
 
 def host_index() -> int:
     """Returns the index of this process in `jax.distributed`, or 0."""
-    return _jax_process()[0]
+    return _locate_process()[0]
 
 
-def _jax_process():
+def _locate_process():
     if keras.backend.backend() != "jax":
         return 0, 1
     import jax
@@ -111,20 +111,20 @@ def _jax_process():
 
 def mean_of_hosts(value: float) -> Any:
     """Averages a number over all processes. All processes must call this function."""
-    return value if num_hosts() == 1 else np.float32(_of_all_hosts(value).mean())
+    return value if num_hosts() == 1 else np.float32(_gather_from_hosts(value).mean())
 
 
 def value_of_first_host(value: float) -> float:
     """Broadcasts a number from the first process. All processes must call this function."""
-    return value if num_hosts() == 1 else float(_of_all_hosts(value)[0])
+    return value if num_hosts() == 1 else float(_gather_from_hosts(value)[0])
 
 
-def _of_all_hosts(value):
+def _gather_from_hosts(value):
     from jax.experimental import multihost_utils
 
     # The numbers are sent as bytes, because JAX has no float64 by default.
-    as_bytes = np.frombuffer(np.float64(value).tobytes(), np.uint8)
-    return np.asarray(multihost_utils.process_allgather(as_bytes)).view(np.float64).ravel()
+    payload = np.frombuffer(np.float64(value).tobytes(), np.uint8)
+    return np.asarray(multihost_utils.process_allgather(payload)).view(np.float64).ravel()
 
 
 def whole_value(variable: keras.Variable) -> np.ndarray:
@@ -136,11 +136,11 @@ def whole_value(variable: keras.Variable) -> np.ndarray:
     return np.asarray(multihost_utils.process_allgather(variable.value, tiled=True))
 
 
-def _devices_of_user(distribution, name, model_devices):
+def _keep_user_devices(distribution, name, model_devices):
     if name != "auto" or model_devices > 1:
-        asked = f"model_devices={model_devices}" if model_devices > 1 else f"strategy {name!r}"
+        argument = f"model_devices={model_devices}" if model_devices > 1 else f"strategy {name!r}"
         raise InputError(
-            f"{asked} would replace the keras.distribution of this program "
+            f"{argument} would replace the keras.distribution of this program "
             f"({type(distribution).__name__}). Choose strategy 'auto' to keep that distribution, "
             "or call keras.distribution.set_distribution(None) first."
         )
@@ -148,7 +148,7 @@ def _devices_of_user(distribution, name, model_devices):
     return _ChosenDevices(distribution)
 
 
-def _device_names(name):
+def _list_device_names(name):
     import jax
 
     devices = jax.devices()
@@ -166,14 +166,14 @@ def _device_names(name):
 # === Several processes ===
 
 
-def _names_workers():
+def _has_several_workers():
     cluster = read_cluster()
     if cluster is not None:
         return cluster.num_workers > 1
     return "JAX_COORDINATOR_ADDRESS" in os.environ
 
 
-def _connect():
+def _join_workers():
     """Connects the workers in `TF_CONFIG`, or the workers that JAX detects."""
     import jax
 

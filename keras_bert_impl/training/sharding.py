@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import keras
 import numpy as np
 
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.utils.errors import InputError
 
 TensorLayout: TypeAlias = keras.distribution.TensorLayout
 _Mixin: Any = object  # The methods use attributes of `Distribution`, which is a later base class.
@@ -45,9 +45,9 @@ def encoder_layout(device_mesh: keras.distribution.DeviceMesh) -> keras.distribu
     layout = keras.distribution.LayoutMap(device_mesh)
     # Before Keras 3.15, an expression matches a substring of a path. Since then, it must match the
     # full path.
-    by_output = r"^(.*/)?(attention/(query|key|value)|layer_\d+/(intermediate|gate))"
-    layout[f"{by_output}/kernel$"] = (None, axis)
-    layout[f"{by_output}/bias$"] = (axis,)
+    pattern = r"^(.*/)?(attention/(query|key|value)|layer_\d+/(intermediate|gate))"
+    layout[f"{pattern}/kernel$"] = (None, axis)
+    layout[f"{pattern}/bias$"] = (axis,)
     layout[r"^(.*/)?(attention|layer_\d+)/output/kernel$"] = (axis, None)
     layout[r"^(.*/)?embeddings/token_embeddings$"] = (None, axis)
     return layout

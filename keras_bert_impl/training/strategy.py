@@ -8,9 +8,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import keras
 
-from keras_bert_impl.io.cluster import EXAMPLE, read_cluster
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.settings import PositiveInt, check
 from keras_bert_impl.training.jax_devices import (
     JaxDevices,
     choose_jax_devices,
@@ -21,6 +18,9 @@ from keras_bert_impl.training.jax_devices import (
     value_of_first_host,
 )
 from keras_bert_impl.training.workers import connecting, wait_for_workers
+from keras_bert_impl.utils.cluster import EXAMPLE, read_cluster
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.settings import PositiveInt, check
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -69,15 +69,14 @@ def get_strategy(name: str | Strategy = "auto", model_devices: int = 1) -> Strat
         raise InputError("strategies need the TensorFlow or the JAX backend of Keras.")
     if model_devices > 1:
         raise InputError("model_devices=... needs the JAX backend: set KERAS_BACKEND=jax.")
-    chosen = _choose() if name == "auto" else name
-    if chosen != "multi_worker" and num_workers() > 1:
+    strategy_name = _choose() if name == "auto" else name
+    if strategy_name != "multi_worker" and num_workers() > 1:
         raise InputError(
-            f"TF_CONFIG names {num_workers()} workers, but strategy {chosen!r} uses only one "
-            "worker. "
-            "Choose 'multi_worker', or unset TF_CONFIG."
+            f"TF_CONFIG names {num_workers()} workers, but strategy {strategy_name!r} uses only "
+            "one worker. Choose 'multi_worker', or unset TF_CONFIG."
         )
-    strategy = _make(chosen)
-    _LOG.info("strategy %s: %d replica(s)", chosen, strategy.num_replicas_in_sync)
+    strategy = _make(strategy_name)
+    _LOG.info("strategy %s: %d replica(s)", strategy_name, strategy.num_replicas_in_sync)
     return strategy
 
 
@@ -148,12 +147,12 @@ def number_of_chief(strategy: Strategy, value: float) -> float:
         return value_of_first_host(value)
     import tensorflow as tf
 
-    def share():
+    def mask_value():
         is_first = tf.distribute.get_replica_context().replica_id_in_sync_group == 0
         # a sum with zeros is exact, unlike a mean
         return tf.where(is_first, tf.constant(value, tf.float64), tf.constant(0.0, tf.float64))
 
-    return float(strategy.reduce("SUM", strategy.run(share), axis=None))
+    return float(strategy.reduce("SUM", strategy.run(mask_value), axis=None))
 
 
 def _choose():
@@ -174,9 +173,9 @@ def _make(name):
     if name == "one_device":
         return tf.distribute.get_strategy()
     if name == "multi_worker":
-        return _multi_worker()
+        return _make_multi_worker()
     if name == "tpu":
-        return _tpu()
+        return _make_tpu()
     gpus = tf.config.list_logical_devices("GPU")
     if gpus:
         return tf.distribute.MirroredStrategy([device.name for device in gpus])
@@ -187,7 +186,7 @@ def _make(name):
     )
 
 
-def _multi_worker():
+def _make_multi_worker():
     import tensorflow as tf
 
     cluster = read_cluster()
@@ -201,7 +200,7 @@ def _multi_worker():
         return tf.distribute.MultiWorkerMirroredStrategy()
 
 
-def _tpu():
+def _make_tpu():
     import tensorflow as tf
 
     name = os.environ.get("TPU_NAME", "local")

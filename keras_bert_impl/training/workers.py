@@ -16,8 +16,8 @@ from typing import Any
 
 import keras
 
-from keras_bert_impl.io.cluster import Cluster, host_and_port, read_cluster
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.utils.cluster import Cluster, host_and_port, read_cluster
+from keras_bert_impl.utils.errors import InputError
 
 _LOG = logging.getLogger(__name__)
 TIMEOUT = "KERAS_BERT_WORKER_TIMEOUT"
@@ -35,7 +35,7 @@ class WorkerLostError(RuntimeError):
 
 def wait_for_workers(cluster: Cluster) -> None:
     """Listens at the address of this worker and waits until all workers listen."""
-    with _listener(cluster) as listener:
+    with _open_listener(cluster) as listener:
         _wait(cluster, listener)
 
 
@@ -43,25 +43,25 @@ def _wait(cluster, listener):
     timeout = worker_timeout()
     begin = time.monotonic()
     next_report = begin + 5
-    while missing := _missing(cluster):
+    while missing := _find_missing(cluster):
         now = time.monotonic()
         if now - begin > timeout:
             raise InputError(
-                f"{_named(missing)} did not start within {timeout:g} seconds. Start the same "
-                "command on each missing worker, with its task in TF_CONFIG, or wait longer "
+                f"{_format_names(missing)} did not start within {timeout:g} seconds. Start the "
+                "same command on each missing worker, with its task in TF_CONFIG, or wait longer "
                 f"with --worker-timeout or {TIMEOUT}."
             )
         if now > next_report:
-            _LOG.warning("waiting for %s", _named(missing))
+            _LOG.warning("waiting for %s", _format_names(missing))
             next_report = now + 60
-        _accept_for(_BETWEEN_SWEEPS, listener)
+        _serve_connections(_BETWEEN_SWEEPS, listener)
 
 
 def join_jax(cluster: Cluster) -> None:
     """Waits for the other workers and connects to them with `jax.distributed`."""
     import jax
 
-    listener = _listener(cluster)
+    listener = _open_listener(cluster)
     _wait(cluster, listener)
     if cluster.is_chief:
         listener.close()
@@ -119,31 +119,31 @@ def reports_lost_workers(function: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return function(*args, **kwargs)
         except Exception as error:
-            lost = _lost_workers(error)
+            lost = _find_lost_workers(error)
             if not lost:
                 raise
             raise WorkerLostError(
-                f"{_named(lost)} stopped or cannot be reached. Run the same command again on every "
-                "worker to resume from the newest checkpoint."
+                f"{_format_names(lost)} stopped or cannot be reached. Run the same command again "
+                "on every worker to resume from the newest checkpoint."
             ) from error
 
     return run
 
 
-def _lost_workers(error):
+def _find_lost_workers(error):
     cluster = read_cluster()
     if cluster is None or cluster.num_workers < 2:
         return {}
-    if not isinstance(error, _errors_of_backend()):
+    if not isinstance(error, _choose_error_class()):
         return {}
     for _ in range(10):  # The lost worker may still be shutting down.
-        if lost := _missing(cluster):
+        if lost := _find_missing(cluster):
             return lost
         time.sleep(_BETWEEN_SWEEPS)
     return {}
 
 
-def _errors_of_backend():
+def _choose_error_class():
     if keras.backend.backend() == "jax":
         import jax
 
@@ -153,11 +153,11 @@ def _errors_of_backend():
     return tf.errors.OpError
 
 
-def _missing(cluster):
-    return {address: name for address, name in cluster.others.items() if not _answers(address)}
+def _find_missing(cluster):
+    return {address: name for address, name in cluster.others.items() if not _is_reachable(address)}
 
 
-def _answers(address):
+def _is_reachable(address):
     try:
         socket.create_connection(host_and_port(address), timeout=2).close()
     except OSError:
@@ -165,7 +165,7 @@ def _answers(address):
     return True
 
 
-def _listener(cluster):
+def _open_listener(cluster):
     _, port = host_and_port(cluster.own_address)
     family = socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET
     try:
@@ -180,13 +180,13 @@ def _listener(cluster):
         ) from error
 
 
-def _accept_for(seconds, listener):
+def _serve_connections(seconds, listener):
     end = time.monotonic() + seconds
-    while (left := end - time.monotonic()) > 0:
-        listener.settimeout(left)
+    while (seconds_left := end - time.monotonic()) > 0:
+        listener.settimeout(seconds_left)
         with contextlib.suppress(OSError):
             listener.accept()[0].close()
 
 
-def _named(workers):
+def _format_names(workers):
     return ", ".join(f"{name} ({address})" for address, name in workers.items())

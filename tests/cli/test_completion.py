@@ -22,9 +22,9 @@ printf '%s\\n' "${COMPREPLY[@]}"
 def complete(*words, folder="/"):
     program = cli.script("bash") + _COMPLETE
     command = ["bash", "-c", program, "bash", "keras-bert", *words]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
-    assert done.stderr == ""
-    return [line for line in done.stdout.splitlines() if line]
+    process = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
+    assert process.stderr == ""
+    return [line for line in process.stdout.splitlines() if line]
 
 
 @pytest.mark.parametrize(
@@ -77,10 +77,10 @@ def test_printing_a_script_imports_no_tensorflow():
         "assert main(['completion', 'bash']) == 0\n"
         "assert not {'tensorflow', 'keras', 'jax'} & set(sys.modules)"
     )
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
     )
-    assert done.stdout == cli.script("bash")
+    assert process.stdout == cli.script("bash")
 
 
 @pytest.mark.skipif(not shutil.which("zsh"), reason="zsh is not installed")
@@ -99,5 +99,5 @@ def test_printing_a_script_imports_no_tensorflow():
 def test_zsh_completes(line, expected, tmp_path):
     (tmp_path / "corpus.txt").touch()
     (tmp_path / "run").mkdir()
-    found = zsh.completed(cli.script("zsh"), f"keras-bert {line}", tmp_path)
-    assert found.rstrip() == f"keras-bert {expected}"
+    completion = zsh.completed(cli.script("zsh"), f"keras-bert {line}", tmp_path)
+    assert completion.rstrip() == f"keras-bert {expected}"

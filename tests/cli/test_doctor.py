@@ -49,8 +49,10 @@ def check(**extras_of):
 def test_every_installed_package_is_imported(installed):
     facts, problems = check(tensorflow=[], works=[], broken=["corpus", "other"])
     assert facts == {"tensorflow": "2.21", "works": "1.0", "broken": "1.0", "devices": ["CPU:0"]}
-    ((what, do, is_failure),) = problems
-    assert what.startswith("broken cannot be imported for the extra corpus or other: ModuleNotFou")
+    ((problem, do, is_failure),) = problems
+    assert problem.startswith(
+        "broken cannot be imported for the extra corpus or other: ModuleNotFou"
+    )
     assert do.startswith("pip install ") and "[corpus]" in do and is_failure
 
 
@@ -75,11 +77,13 @@ def test_versions_and_missing_packages(installed):
 
 
 def test_a_dispensable_package_is_a_note(installed, monkeypatch):
-    monkeypatch.setattr(doctor, "_version", lambda name: None)
-    ((what, _, is_failure),) = doctor.check_packages({"keras-nlp": (Requirement("keras-nlp"), [])})[
-        1
-    ]
-    assert what.endswith("without it, models cannot be converted to KerasHub.") and not is_failure
+    monkeypatch.setattr(doctor, "_find_version", lambda name: None)
+    ((problem, _, is_failure),) = doctor.check_packages(
+        {"keras-nlp": (Requirement("keras-nlp"), [])}
+    )[1]
+    assert (
+        problem.endswith("without it, models cannot be converted to KerasHub.") and not is_failure
+    )
 
 
 def test_requirements_are_those_of_setup_cfg(monkeypatch):
@@ -126,7 +130,7 @@ def test_a_gpu_that_is_not_found_is_a_note(monkeypatch):
 def test_the_report_of_this_installation():
     command = [sys.executable, "-m", "keras_bert_impl.cli.main", "doctor", "--json"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
-    report = json.loads(done.stdout)
+    process = subprocess.run(command, env=environment, capture_output=True, text=True)
+    report = json.loads(process.stdout)
     assert report["keras"] == metadata.version("keras") and "CPU:0" in report["devices"]
     assert [problem for problem in report["problems"] if problem["is_failure"]] == []

@@ -80,8 +80,10 @@ def test_the_reference_is_read_as_the_run_read_it(folder, capsys):
     (run_folder / "data.json").write_text(json.dumps({"read_with": options}))
     served = ["--served", str(folder / "same.conll"), "--json"]
     assert cli.main(["drift", "--model", str(run_folder), *served]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert {one["verdict"] for one in found.values()} == {"same"} and "entities" in found
+    comparisons = json.loads(capsys.readouterr().out)
+    assert {comparison["verdict"] for comparison in comparisons.values()} == {
+        "same"
+    } and "entities" in comparisons
     (folder / "words.jsonl").write_text('{"tokens": ["good", "film."]}\n{"tokens": ["bad"]}\n')
     for name, sentences in (
         ("same.conll", [words * 2]),
@@ -96,7 +98,7 @@ def test_the_reference_is_read_as_the_run_read_it(folder, capsys):
 # === Each task's own training examples ===
 
 
-def _own_examples():
+def _generate_examples():
     """Yields (model, its training file, the options that read it) for each task."""
     texts, labels = examples(30)
     pairs = list(zip(texts, texts[1:] + texts[:1], labels))
@@ -115,12 +117,12 @@ def _own_examples():
     yield embedder, ("pairs.csv", table), columns | windows | {"task": "similarity"}
     table = "a,b,c\n" + "".join(f"{a},{b},{a}\n" for a, b, _ in pairs)
     yield embedder, ("triples.csv", table), columns | {"task": "similarity", "negative": "c"}
-    asked = [
+    articles = [
         document(question(f"q{n}", [("good", 0)]), context=f"good {text}")["data"][0]
         for n, text in enumerate(texts)
     ]
     answerer = QuestionAnswerer(encoder(use_pooler=False), tokenizer(), **QUESTION_SETTINGS)
-    yield answerer, ("squad.json", json.dumps({"data": asked})), {"task": "squad"}
+    yield answerer, ("squad.json", json.dumps({"data": articles})), {"task": "squad"}
     lines = [{"prompt": text, "endings": ["good", "bad film"], "answer": 0} for text in texts]
     chooser = MultipleChoice(encoder(), tokenizer())
     yield chooser, ("choices.jsonl", "\n".join(map(json.dumps, lines))), {"task": "choice"}
@@ -128,7 +130,7 @@ def _own_examples():
 
 @pytest.mark.parametrize("number", range(7))
 def test_there_is_no_drift_from_the_training_examples_to_themselves(number, tmp_path, capsys):
-    model, (name, content), options = list(_own_examples())[number]
+    model, (name, content), options = list(_generate_examples())[number]
     (tmp_path / name).write_text(content, encoding=options.get("encoding"))
     model.save_pretrained(tmp_path / "run" / "model")
     (tmp_path / "run" / "recipe.yaml").write_text("dtype: float32\n")
@@ -138,8 +140,10 @@ def test_there_is_no_drift_from_the_training_examples_to_themselves(number, tmp_
     assert cli.main(["drift", *arguments, "--json"]) == 0
     compared = json.loads(capsys.readouterr().out)
     assert len(compared) > 1
-    assert {(one["p_value"], one["verdict"]) for one in compared.values()} == {(1.0, "same")}
-    assert all(abs(one["psi"]) < 1e-12 for one in compared.values())
+    assert {(feature["p_value"], feature["verdict"]) for feature in compared.values()} == {
+        (1.0, "same")
+    }
+    assert all(abs(feature["psi"]) < 1e-12 for feature in compared.values())
     # `predict` reads the file, too.
     arguments = ["--model", str(tmp_path / "run"), "--input", str(tmp_path / name)]
     assert cli.main(["predict", *arguments, "--json"]) == 0
@@ -150,8 +154,8 @@ def test_there_is_no_drift_from_the_training_examples_to_themselves(number, tmp_
 def test_predict_reads_squad_files_and_copies_their_ids(tmp_path, capsys, has_answers):
     content = document(question("a"), question("b", name_of_asker="x"))
     if not has_answers:
-        for one in content["data"][0]["paragraphs"][0]["qas"]:
-            del one["answers"]
+        for entry in content["data"][0]["paragraphs"][0]["qas"]:
+            del entry["answers"]
     file = write(tmp_path / "asked.json", content)
     answerer = QuestionAnswerer(encoder(use_pooler=False), tokenizer(), **QUESTION_SETTINGS)
     answerer.save_pretrained(tmp_path / "model")
@@ -165,7 +169,7 @@ def test_predict_reads_squad_files_and_copies_their_ids(tmp_path, capsys, has_an
 
 
 def test_lines_of_text_are_not_read_as_words_with_labels(tmp_path, capsys):
-    model, (name, content), options = next(_own_examples())
+    model, (name, content), options = next(_generate_examples())
     (tmp_path / name).write_text(content)
     (tmp_path / "served.txt").write_text("good film\nbad plot\n" * 30)
     read_with = {"train": str(tmp_path / name), **options}

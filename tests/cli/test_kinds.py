@@ -11,8 +11,8 @@ import pytest
 
 from keras_bert_impl.cli import common
 from keras_bert_impl.cli import main as cli
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.training.strategy import STRATEGIES
+from keras_bert_impl.utils.errors import InputError
 
 ROOT = Path(__file__).resolve().parents[2]
 MODEL = "bert-base-uncased"  # known by name, so that another argument is refused
@@ -93,10 +93,10 @@ def test_no_command_imports_tensorflow_for_a_missing_file(folder):
         "    loaded = sorted({'tensorflow', 'keras', 'jax'} & set(sys.modules))\n"
         "    print(json.dumps([status, stream.getvalue(), loaded]))"
     )
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
     )
-    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    answers = [json.loads(line) for line in process.stdout.splitlines()]
     assert len(answers) == len(COMMANDS)
     for (line, message), (status, err, loaded) in zip(COMMANDS, answers):
         assert (status, loaded) == (2, []), (line, err)
@@ -203,6 +203,6 @@ def test_strategies_are_those_of_training():
 
 def test_forms_are_those_of_conversion():
     from keras_bert_impl.cli.models import FORMS
-    from keras_bert_impl.conversion import formats
+    from keras_bert_impl.models.conversion import formats
 
     assert FORMS == formats.FORMS

@@ -11,7 +11,7 @@ import pytest
 
 from keras_bert_impl.cli import main as cli
 from keras_bert_impl.cli.parser import Command
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.utils.errors import InputError
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
@@ -301,32 +301,32 @@ def test_debug_shows_the_traceback(failing_command):
 
 def test_a_closed_pipe_is_not_an_error():
     command = f"{sys.executable} -m keras_bert_impl.cli.main models --json | head -c 10"
-    done = subprocess.run(
+    process = subprocess.run(
         ["bash", "-c", f"set -o pipefail; {command}"], cwd=ROOT, capture_output=True, text=True
     )
-    assert (done.returncode, done.stdout, done.stderr) == (0, "[\n  {\n    ", "")
+    assert (process.returncode, process.stdout, process.stderr) == (0, "[\n  {\n    ", "")
 
 
 def test_arguments_are_utf_8_in_a_locale_of_ascii(tmp_path):
     (tmp_path / "größe.csv").write_text("täxt,label\ngood,schön\nbad,größe\n", "utf-8")
     locale = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-m", "keras_bert_impl.cli.main", "check", "größe.csv"]
-    done = subprocess.run(
+    process = subprocess.run(
         [*command, "--text", "täxt", "--label", "label"],
         cwd=tmp_path, env=os.environ | locale, capture_output=True, encoding="utf-8",
     )  # fmt: skip
-    assert done.returncode == 0 and done.stdout.startswith("größe.csv: utf-8"), done.stderr
-    assert "classes: schön 1, größe 1" in done.stdout
+    assert process.returncode == 0 and process.stdout.startswith("größe.csv: utf-8"), process.stderr
+    assert "classes: schön 1, größe 1" in process.stdout
 
 
 def test_full_output_device_is_reported():
     with open("/dev/full", "w") as full:
-        done = subprocess.run(
+        process = subprocess.run(
             [sys.executable, "-m", "keras_bert_impl.cli.main", "models"],
             cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
-    assert done.returncode == 2
-    assert done.stderr.count("\n") == 1 and "the disk is full" in done.stderr
+    assert process.returncode == 2
+    assert process.stderr.count("\n") == 1 and "the disk is full" in process.stderr
 
 
 @pytest.mark.parametrize("command", [["adapt", "corpus.txt"], ["pretrain", "records"]])

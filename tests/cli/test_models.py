@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from keras_bert_impl.checkpoints.published import MODELS
 from keras_bert_impl.cli import main as cli
-from keras_bert_impl.published import MODELS
 
 
 def names(capsys, *arguments):
@@ -44,8 +44,10 @@ def test_all_words_of_a_filter_match(words, expected, capsys):
 
 
 def test_a_tokenizer_or_architecture_is_a_filter(capsys):
-    found = names(capsys, "SentencePiece")
-    assert found == [name for name, model in MODELS.items() if model.tokenizer == "SentencePiece"]
+    model_names = names(capsys, "SentencePiece")
+    assert model_names == [
+        name for name, model in MODELS.items() if model.tokenizer == "SentencePiece"
+    ]
     assert "bert-base-uncased" not in names(capsys, "roberta")
 
 

@@ -23,12 +23,12 @@ def test_writes_the_vocabulary_that_the_library_learns(tmp_path, capsys):
     assert f"wrote {len(pieces):,} tokens" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("more, is_said", [([], True), (["--cased"], False)])
-def test_removed_accents_are_counted(tmp_path, capsys, more, is_said):
+@pytest.mark.parametrize("options, is_said", [([], True), (["--cased"], False)])
+def test_removed_accents_are_counted(tmp_path, capsys, options, is_said):
     text = tmp_path / "corpus.txt"
     text.write_text(TEXT + "\nÇa va à Orléans, là, là.\n", encoding="utf-8")
     out = tmp_path / "tokenizer"
-    assert main(["vocab", str(text), "--out", str(out), "--size", "99", *more]) == 0
+    assert main(["vocab", str(text), "--out", str(out), "--size", "99", *options]) == 0
     line = "removed the accents of 5 characters, such as à, Ç, é; --cased keeps accents"
     assert (line in capsys.readouterr().err) == is_said
 

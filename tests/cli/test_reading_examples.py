@@ -12,10 +12,10 @@ from keras_bert_impl.cli.examples import (
     read_train_and_dev,
 )
 from keras_bert_impl.cli.main import main
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks import AnchorExamples, read_glue
 from keras_bert_impl.tasks.language_modeling.augmentation import write_examples
 from keras_bert_impl.tasks.names import task_called
+from keras_bert_impl.utils.errors import InputError
 
 
 def parsed(*arguments):
@@ -38,34 +38,34 @@ def glue(tmp_path):
 
 
 def test_reads_augmented_texts_instead_of_those_of_a_task(glue):
-    train, more = read_glue("mrpc", glue, "train"), glue / "more.jsonl"
-    write_examples(more, train, "text", "pair", "label")
-    again = read("--task", "mrpc", "--data", glue, "--train", more)
+    train, augmented = read_glue("mrpc", glue, "train"), glue / "more.jsonl"
+    write_examples(augmented, train, "text", "pair", "label")
+    again = read("--task", "mrpc", "--data", glue, "--train", augmented)
     assert again.texts == train.texts and again.labels == ["equivalent"]
     assert (again.label_names, again.metrics) == (train.label_names, train.metrics)
     assert list(again.class_numbers(again.label_names)) == train.labels
-    dev = read("--task", "mrpc", "--data", glue, "--train", more, split="dev")
+    dev = read("--task", "mrpc", "--data", glue, "--train", augmented, split="dev")
     assert dev.texts == [("C d.", "D c.")]
-    more.write_text('{"text": "a", "pair": "b", "label": "other"}\n')
+    augmented.write_text('{"text": "a", "pair": "b", "label": "other"}\n')
     with pytest.raises(InputError, match="more.jsonl, line 1: label 'other' is not one of 'not_"):
-        read("--task", "mrpc", "--data", glue, "--train", more)
+        read("--task", "mrpc", "--data", glue, "--train", augmented)
     with pytest.raises(InputError, match="requires the folder of the task in --data"):
-        read("--task", "mrpc", "--data", glue, "--dev", more)
+        read("--task", "mrpc", "--data", glue, "--dev", augmented)
 
 
 def test_reads_several_files_of_each_task(tmp_path):
     (tmp_path / "a.conll").write_text("Ada B-PER\n\n")
     (tmp_path / "b.conll").write_text("Oslo B-LOC\n\n")
     files = tmp_path / "a.conll", tmp_path / "b.conll"
-    found = read("--task", "tagging", "--train", *files, "--dev", files[0])
-    assert found.texts == [["Ada"], ["Oslo"]] and found.label_names == ["B-LOC", "B-PER"]
-    assert found.described()["file"] == list(map(str, files))
+    examples = read("--task", "tagging", "--train", *files, "--dev", files[0])
+    assert examples.texts == [["Ada"], ["Oslo"]] and examples.label_names == ["B-LOC", "B-PER"]
+    assert examples.described()["file"] == list(map(str, files))
     for name, text in (("a.csv", "a,b"), ("b.csv", "c,d")):
         (tmp_path / name).write_text(f"text,pair\n{text}\n")
     files = tmp_path / "a.csv", tmp_path / "b.csv"
-    given = "--dev", files[0], "--text", "text", "--pair", "pair"
-    found = read("--task", "similarity", "--train", *files, *given)
-    assert type(found) is AnchorExamples and found.texts == [("a", "b"), ("c", "d")]
+    options = "--dev", files[0], "--text", "text", "--pair", "pair"
+    examples = read("--task", "similarity", "--train", *files, *options)
+    assert type(examples) is AnchorExamples and examples.texts == [("a", "b"), ("c", "d")]
 
 
 def test_rejects_labels_that_are_not_listed(tmp_path):
@@ -97,13 +97,13 @@ def test_similarity_without_labels_is_of_anchors(tmp_path):
     threes = read(*files, "--pair", "two", "--negative", "three")
     assert threes.texts == [("a", "b", "c")] and threes.labels is None
     assert read(*files, "--pair", "two", "--label", "score").labels == [1.0]
-    for more, message in (
+    for columns, message in (
         (["--pair", "two", "--negative", "three", "--label", "score"], "Leave out --label"),
         (["--pair", "two", "--negative", "four"], "no column named 'four'"),
         ([], "the column of the second text is missing. Pass --pair"),
     ):
         with pytest.raises(InputError, match=message):
-            read(*files, *more)
+            read(*files, *columns)
     with pytest.raises(InputError, match="--negative needs --task similarity"):
         read(*files[2:], "--label", "score", "--negative", "three")
 
@@ -152,7 +152,7 @@ def test_the_delimiter_of_a_table(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("options", "message"),
     [
         ("--task squad --delimiter ;", "--delimiter is not supported with --task squad"),
         ("--task tagging --pair b", "--pair is not supported with --task tagging"),
@@ -164,39 +164,39 @@ def test_the_delimiter_of_a_table(tmp_path):
         ("--text t --label t", "each column can only be used once. Received: --text t, --label t"),
     ],
 )
-def test_options_without_a_meaning_are_refused(given, message):
+def test_options_without_a_meaning_are_refused(options, message):
     with pytest.raises(InputError, match=message):
-        check_examples(parsed(*given.split()))
+        check_examples(parsed(*options.split()))
 
 
-@pytest.mark.parametrize("given", ["--task xnli --data . --language de", "--text a --id b"])
-def test_options_with_a_meaning_are_taken(given):
-    check_examples(parsed(*given.split()))
+@pytest.mark.parametrize("options", ["--task xnli --data . --language de", "--text a --id b"])
+def test_options_with_a_meaning_are_taken(options):
+    check_examples(parsed(*options.split()))
 
 
 def test_the_held_out_rows_of_a_run_are_a_file_to_score_on(tmp_path):
     (tmp_path / "dev.csv").write_text("text,label\na,b\n")
-    given = ["--train", "t.csv", "--dev", str(tmp_path), "--text", "text", "--label", "label"]
-    arguments = parsed(*given)
+    options = ["--train", "t.csv", "--dev", str(tmp_path), "--text", "text", "--label", "label"]
+    arguments = parsed(*options)
     check_examples(arguments)
     assert arguments.dev == str(tmp_path / "dev.csv")
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("options", "message"),
     [
         (["--groups", "g"], "--groups requires --dev-split"),
         (["--dates", "d"], "--dates requires --dev-split"),
         (["--groups", "g", "--dates", "d", "--dev-split", "0.1"], "exclude each other"),
     ],
 )
-def test_columns_of_a_split_need_a_split(given, message):
+def test_columns_of_a_split_need_a_split(options, message):
     with pytest.raises(InputError, match=message):
-        check_examples(parsed("--train", "t.csv", *given))
+        check_examples(parsed("--train", "t.csv", *options))
 
 
 @pytest.mark.parametrize(
-    ("header", "given", "line", "cells"),
+    ("header", "arguments", "line", "cells"),
     [
         ("text,label", "", "text: column 'text', label: column 'label'\n", "uv"),
         ("id,sentence,labels", "", "text: column 'sentence', label: column 'labels'\n", "vw"),
@@ -205,11 +205,11 @@ def test_columns_of_a_split_need_a_split(given, message):
         ("body,label,text", "--text body --label label", "", "uv"),
     ],
 )
-def test_columns_with_a_usual_name_are_taken(header, given, line, cells, tmp_path, capsys):
+def test_columns_with_a_usual_name_are_taken(header, arguments, line, cells, tmp_path, capsys):
     names = header.split(",")
     (tmp_path / "a.csv").write_text(f"{header}\n{','.join('uvw'[: len(names)])}\n")
     file = tmp_path / "a.csv"
-    options = ["--train", file, "--dev", file, *given.split()]
+    options = ["--train", file, "--dev", file, *arguments.split()]
     examples = read(*options)
     assert capsys.readouterr().err == line
     assert [*examples.texts, *examples.labels] == list(cells)

@@ -15,7 +15,7 @@ from keras_bert_impl.cli.remembered import (
     with_columns,
     with_data,
 )
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.utils.errors import InputError
 
 
 def parsed(*arguments, is_training=False):
@@ -38,17 +38,17 @@ def test_the_data_of_the_run(tmp_path, monkeypatch):
     options = remembered("--train", "train.csv", "--dev", "dev.csv", *TABLE)
     monkeypatch.chdir("/")
     assert not has_data(parsed())
-    found = with_data(parsed(), options, "run")
-    assert found.dev == str(tmp_path / "dev.csv") and not hasattr(found, "train")
-    assert (found.text, found.label, found.delimiter) == ("review", "stars", ";")
+    arguments = with_data(parsed(), options, "run")
+    assert arguments.dev == str(tmp_path / "dev.csv") and not hasattr(arguments, "train")
+    assert (arguments.text, arguments.label, arguments.delimiter) == ("review", "stars", ";")
     (tmp_path / "dev.csv").unlink()
     with pytest.raises(InputError, match="dev.csv, on which run was scored, does not exist"):
         with_data(parsed(), options, "run")
 
 
 def test_a_held_out_share_of_the_training_file():
-    found = with_data(parsed(), remembered("--train", "all.csv", "--dev-split", "0.25"), "run")
-    assert (found.dev, found.dev_split, found.seed) == ("all.csv", 0.25, 3)
+    arguments = with_data(parsed(), remembered("--train", "all.csv", "--dev-split", "0.25"), "run")
+    assert (arguments.dev, arguments.dev_split, arguments.seed) == ("all.csv", 0.25, 3)
 
 
 def test_a_language_is_remembered():
@@ -70,22 +70,32 @@ def test_a_column_that_another_file_lacks(tmp_path, capsys):
 
 def test_columns_for_another_file():
     options = remembered("--train", "train.csv", "--dev", "dev.csv", *TABLE)
-    found = with_columns(parsed("--dev", "new.csv", "--label", "mood"), options)
-    assert (found.dev, found.text, found.label) == ("new.csv", "review", "mood")
-    assert found.delimiter == ";"
+    arguments = with_columns(parsed("--dev", "new.csv", "--label", "mood"), options)
+    assert (arguments.dev, arguments.text, arguments.label) == ("new.csv", "review", "mood")
+    assert arguments.delimiter == ";"
     # Neither a delimiter nor files for a table of another format.
-    found = with_columns(parsed("--dev", "new.jsonl"), options)
-    assert (found.text, found.delimiter, found.task) == ("review", None, None)
+    arguments = with_columns(parsed("--dev", "new.jsonl"), options)
+    assert (arguments.text, arguments.delimiter, arguments.task) == ("review", None, None)
 
 
 def test_columns_of_words_belong_to_one_kind_of_file():
-    given = "--task tagging --text w --label t --sentence s --outside 0 --labels 0,B-X".split()
-    options = remembered("--train", "train.csv", "--dev", "dev.csv", *given)
-    found = with_columns(parsed("--dev", "new.csv"), options)
-    assert (found.text, found.label, found.sentence, found.outside) == ("w", "t", "s", "0")
-    found = with_columns(parsed("--dev", "new.conllu"), options)
-    assert (found.text, found.label, found.sentence, found.outside) == (None, None, None, "0")
-    assert found.labels == ["0", "B-X"]
+    columns = "--task tagging --text w --label t --sentence s --outside 0 --labels 0,B-X".split()
+    options = remembered("--train", "train.csv", "--dev", "dev.csv", *columns)
+    arguments = with_columns(parsed("--dev", "new.csv"), options)
+    assert (arguments.text, arguments.label, arguments.sentence, arguments.outside) == (
+        "w",
+        "t",
+        "s",
+        "0",
+    )
+    arguments = with_columns(parsed("--dev", "new.conllu"), options)
+    assert (arguments.text, arguments.label, arguments.sentence, arguments.outside) == (
+        None,
+        None,
+        None,
+        "0",
+    )
+    assert arguments.labels == ["0", "B-X"]
 
 
 def test_a_model_of_another_origin_has_no_options(tmp_path):

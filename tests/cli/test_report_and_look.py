@@ -25,9 +25,9 @@ def run(tmp_path_factory):
 
 def test_report_of_one_run(run, capsys, tmp_path):
     assert main(["report", str(run / "run")]) == 0
-    said = capsys.readouterr()
-    assert said.out == f"wrote {run / 'run' / 'report.html'}\n"
-    assert "--dev FILE --text COLUMN --label COLUMN" in said.err
+    captured = capsys.readouterr()
+    assert captured.out == f"wrote {run / 'run' / 'report.html'}\n"
+    assert "--dev FILE --text COLUMN --label COLUMN" in captured.err
     examples = ["--dev", str(run / "dev.csv"), "--text", "text", "--label", "label"]
     out = ["--out", str(tmp_path / "r.html"), "--pictures", str(tmp_path / "pictures")]
     assert main(["report", str(run / "run"), *examples, *out]) == 0
@@ -72,7 +72,7 @@ def test_report_of_a_set_of_runs(run, tmp_path, monkeypatch, capsys):
 )
 def test_report_of_something_else(run, arguments, message, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    assert main(["report", *(one.format(run=run / "run") for one in arguments)]) == 2
+    assert main(["report", *(argument.format(run=run / "run") for argument in arguments)]) == 2
     assert message in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
 

@@ -90,24 +90,24 @@ def log(checkout):
 )
 def test_reports_an_unsupported_python_on_one_line(checkout, script, stub, message):
     stub_python(checkout.parent, **stub)
-    done = run(checkout, script)
-    assert done.returncode == 1
-    assert done.stderr.count("\n") == 1 and message in done.stderr
+    process = run(checkout, script)
+    assert process.returncode == 1
+    assert process.stderr.count("\n") == 1 and message in process.stderr
     assert not (checkout / ".venv").exists()
 
 
 def test_reports_a_missing_python(checkout):
-    done = run(checkout, "tools/test.sh", PYTHON="/gone/python3.12")
-    assert done.returncode == 1
-    assert "there is no /gone/python3.12" in done.stderr and done.stderr.count("\n") == 1
+    process = run(checkout, "tools/test.sh", PYTHON="/gone/python3.12")
+    assert process.returncode == 1
+    assert "there is no /gone/python3.12" in process.stderr and process.stderr.count("\n") == 1
 
 
 def test_a_full_disk_is_reported_before_an_environment_is_created(checkout):
     stub_python(checkout.parent)
     stub_disk(checkout, free_mb=3999)
-    done = run(checkout, "tools/quickstart.sh")
-    assert done.returncode == 1 and log(checkout) == []
-    assert "has 3999 MB of free space; a new environment needs 4000" in done.stderr
+    process = run(checkout, "tools/quickstart.sh")
+    assert process.returncode == 1 and log(checkout) == []
+    assert "has 3999 MB of free space; a new environment needs 4000" in process.stderr
     stub_disk(checkout, free_mb=4000)
     assert run(checkout, "tools/quickstart.sh").returncode == 0
 

@@ -18,7 +18,7 @@ from tensorflow_serving.apis import get_model_status_pb2, model_service_pb2_grpc
 from keras_bert_impl.cli import main as cli
 from keras_bert_impl.cli import serving
 from keras_bert_impl.serving import export_version
-from keras_bert_impl.version import install_command
+from keras_bert_impl.utils.version import install_command
 from tests.serving.families import signatures_of
 from tests.serving.server.load import Server, load, send_garbage_to
 from tests.serving.server.servers import Client
@@ -42,9 +42,9 @@ def start(folder, *options):
         cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     line = process.stdout.readline()
-    found = re.fullmatch(r"serving http://127\.0\.0\.1:(\d+)/v1/models/reviews\n", line)
-    assert found, process.stderr.read()
-    return process, Client(int(found[1]), "reviews")
+    match = re.fullmatch(r"serving http://127\.0\.0\.1:(\d+)/v1/models/reviews\n", line)
+    assert match, process.stderr.read()
+    return process, Client(int(match[1]), "reviews")
 
 
 @pytest.mark.slow
@@ -54,9 +54,9 @@ def test_grpc_port(folder):
         [*COMMAND, str(folder), "--port", "0", "--grpc-port", "0"],
         cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
-    found = re.fullmatch(r"serving gRPC on (127\.0\.0\.1:\d+)\n", process.stdout.readline())
-    assert found, process.stderr.read()
-    with grpc.insecure_channel(found[1]) as channel:
+    match = re.fullmatch(r"serving gRPC on (127\.0\.0\.1:\d+)\n", process.stdout.readline())
+    assert match, process.stderr.read()
+    with grpc.insecure_channel(match[1]) as channel:
         stub = model_service_pb2_grpc.ModelServiceStub(channel)
         request = get_model_status_pb2.GetModelStatusRequest()
         request.model_spec.name = "reviews"
@@ -83,13 +83,13 @@ def test_folders_that_cannot_be_served(tmp_path, capsys):
 
 
 def test_ports_that_cannot_be_used(folder, capsys):
-    with socket.create_server(("127.0.0.1", 0)) as other:
-        port = other.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
         line = error_of(folder, "--port", port, capsys=capsys)
     assert f"cannot listen on port {port} of 127.0.0.1: the port is in use. Choose" in line
     assert "cannot listen" in error_of(folder, "--host", "192.0.2.1", capsys=capsys)
-    with socket.create_server(("127.0.0.1", 0)) as other:
-        port = other.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
         line = error_of(folder, "--port", 0, "--grpc-port", port, capsys=capsys)
     assert f"cannot listen on port {port}" in line
     assert "'70000' is not a port" in error_of(folder, "--port", 70000, capsys=capsys)
@@ -119,11 +119,11 @@ def test_errors_do_not_wait_for_tensorflow(tmp_path):
 def test_a_folder_of_something_else(tmp_path):
     (tmp_path / "model" / "1").mkdir(parents=True)
     (tmp_path / "model" / "1" / "saved_model.pb").write_text("not a graph")
-    done = subprocess.run(
+    process = subprocess.run(
         [*COMMAND, str(tmp_path / "model"), "--port", "0"], cwd=ROOT, capture_output=True, text=True
     )
-    assert done.returncode == 2 and done.stdout == ""
-    first, last = done.stderr.splitlines()
+    assert process.returncode == 2 and process.stdout == ""
+    first, last = process.stderr.splitlines()
     assert first.startswith("model: version 1 cannot be loaded: ")
     assert last == f"keras-bert: no version of {tmp_path}/model can be loaded."
 
@@ -196,10 +196,10 @@ def test_stop_under_load(folder):
 def test_load_for_five_minutes(folder):
     """8 clients on open connections, REST and gRPC in turns: no error, and memory does not grow."""
     with Server(folder) as server:
-        found = load(server.clients(8), 300, server.megabytes)
-    print(json.dumps(found))
-    _, middle, end = found["memory at the start, in the middle and at the end, MB"]
-    assert found["errors"] == 0 and end < middle + 10
+        report = load(server.clients(8), 300, server.megabytes)
+    print(json.dumps(report))
+    _, middle, end = report["memory at the start, in the middle and at the end, MB"]
+    assert report["errors"] == 0 and end < middle + 10
     assert server.process.returncode == 0
 
 
@@ -207,11 +207,11 @@ def test_load_for_five_minutes(folder):
 def test_a_hundred_thousand_damaged_requests(folder):
     """Each is answered or refused, the server lives, and its memory does not grow."""
     with Server(folder) as server:
-        found = send_garbage_to(server, 100_000)
-    print(json.dumps(found))
-    _, before, after = found["memory, MB"]
-    assert found["answers after it"] == 2 and after < before + 30
-    assert sum(found["REST"].values()) == sum(found["gRPC"].values()) == 100_000
+        report = send_garbage_to(server, 100_000)
+    print(json.dumps(report))
+    _, before, after = report["memory, MB"]
+    assert report["answers after it"] == 2 and after < before + 30
+    assert sum(report["REST"].values()) == sum(report["gRPC"].values()) == 100_000
     assert server.log == "reviews: version 1 is loaded\n"
 
 

@@ -8,8 +8,8 @@ import yaml
 
 from keras_bert_impl.cli import settings
 from keras_bert_impl.cli.parser import CommandParser
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.training.runs.run_directory import to_yaml
+from keras_bert_impl.utils.errors import InputError
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,8 +43,8 @@ def test_defaults_recipe_options_in_this_order(tmp_path):
 
 
 def test_options():
-    given = ["--batch-size", "8", "--learning-rate=5e-5", "--jit-compile", "--lengths", "[8, 16]"]
-    assert resolve(*given) == Settings(8, 5e-5, jit_compile=True, lengths=(8, 16))
+    options = ["--batch-size", "8", "--learning-rate=5e-5", "--jit-compile", "--lengths", "[8, 16]"]
+    assert resolve(*options) == Settings(8, 5e-5, jit_compile=True, lengths=(8, 16))
     assert resolve("--recipe", "tiny", "--batch-size", "8", "--warmup-steps", "3").warmup_steps == 3
     with pytest.raises(InputError, match="--batch-size is given twice: 8 and 9"):
         resolve("--batch-size", "8", "--batch-size", "9")

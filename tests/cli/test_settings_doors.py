@@ -9,11 +9,11 @@ import pytest
 import yaml
 
 from keras_bert_impl.cli import settings as cli_settings
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.reading import Document
-from keras_bert_impl.io.settings import check, settings_hints
 from keras_bert_impl.pretraining.settings import PretrainSettings
 from keras_bert_impl.runs.settings import FinetuneSettings
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.io.reading import Document
+from keras_bert_impl.utils.settings import check, settings_hints
 
 _WORDS = ("adamw", "lamb", "mean", "float32", "balanced", "lora", "masked_lm", "full", "x", "")
 _NUMBERS = (0, 1, -1, 3, 2**31, 0.0, 0.5, 1.0, 1e-4, -2.5, 1e300)
@@ -69,9 +69,9 @@ def test_each_door_gives_the_same_answer(settings_class, tmp_path):
         assert answer(lambda: document.setting(name, hints[name])) == expected
         assert answer(lambda: given(settings_class, "--recipe", str(recipe))[name]) == expected
         text = json.dumps(value)
-        said = answer(lambda: from_option(settings_class, name, text))
+        option_answer = answer(lambda: from_option(settings_class, name, text))
         # On the command line, where all is text, a number may be a name.
-        assert said in (expected, text, (text,)), (name, value)
+        assert option_answer in (expected, text, (text,)), (name, value)
         accepted += not str(expected).startswith("must be")
     assert 100 < accepted < 900
 
@@ -86,5 +86,5 @@ def test_each_door_gives_the_same_answer(settings_class, tmp_path):
     ],
 )
 def test_a_single_value_is_a_list_of_one(written, name, value):
-    found = given(PretrainSettings if name == "objectives" else FinetuneSettings, written)
-    assert found == {name: value}
+    settings = given(PretrainSettings if name == "objectives" else FinetuneSettings, written)
+    assert settings == {name: value}

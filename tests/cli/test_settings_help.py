@@ -9,9 +9,9 @@ import pytest
 from keras_bert_impl.cli import main as cli
 from keras_bert_impl.cli import settings
 from keras_bert_impl.cli.parser import CommandParser
-from keras_bert_impl.io.settings import OneOf, PositiveInt
 from keras_bert_impl.pretraining.settings import AdaptationSettings, PretrainSettings
 from keras_bert_impl.runs.settings import FinetuneSettings
+from keras_bert_impl.utils.settings import OneOf, PositiveInt
 
 
 @dataclasses.dataclass
@@ -77,8 +77,8 @@ def test_an_option_refuses_other_names_and_takes_null():
     parser = argparse.ArgumentParser(exit_on_error=False)
     settings.add_settings(parser, FinetuneSettings)
     parsed = parser.parse_args(["--distillation", "null", "--tuning", "lora"])
-    given = settings.given_settings(parsed, FinetuneSettings)
-    assert given == {"distillation": None, "tuning": "lora"}
+    values = settings.given_settings(parsed, FinetuneSettings)
+    assert values == {"distillation": None, "tuning": "lora"}
     with pytest.raises(argparse.ArgumentError, match="tuning"):
         parser.parse_args(["--tuning", "lorra"])
 

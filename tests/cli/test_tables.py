@@ -96,12 +96,12 @@ def test_a_table_is_not_classified_line_by_line(
         assert len(out.splitlines()) == table.count("\n")
 
 
-@pytest.mark.parametrize("more", [(), ("--json",)])
-def test_an_emoji_in_a_label_where_output_is_ascii(folder, monkeypatch, more):
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_an_emoji_in_a_label_where_output_is_ascii(folder, monkeypatch, options):
     buffer = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(buffer, "ascii", write_through=True))
     model = ("--model", folder / "emoji", "--input", folder / "texts.txt")
-    assert run("predict", *model, *more) == 0
+    assert run("predict", *model, *options) == 0
     lines = buffer.getvalue().decode("ascii").splitlines()
     assert len(lines) == 2 and all(r"\ud83d\ude00 joy" in line for line in lines if "joy" in line)
     assert all(r"\ud83d\ude00" in line or r"gr\u00f6\u00dfe" in line for line in lines)

@@ -48,12 +48,13 @@ def finetune(base, folder):
 @pytest.mark.slow
 def test_finetune(base, tmp_path):
     arguments = [*finetune(base, tmp_path), "--epochs=2", "--learning-rate=1e-3"]
-    one, two = tmp_path / "one", tmp_path / "two"
-    output_of(start_python(*COMMAND, *arguments, "--out", one))
-    run_workers(*COMMAND, *arguments, "--out", two, "--no-resume")
-    assert files(two) == files(one)
+    single_run, worker_run = tmp_path / "one", tmp_path / "two"
+    output_of(start_python(*COMMAND, *arguments, "--out", single_run))
+    run_workers(*COMMAND, *arguments, "--out", worker_run, "--no-resume")
+    assert files(worker_run) == files(single_run)
     expected, got = (
-        np.loadtxt(run / "predictions.tsv", skiprows=1, usecols=(2, 3)) for run in (one, two)
+        np.loadtxt(run / "predictions.tsv", skiprows=1, usecols=(2, 3))
+        for run in (single_run, worker_run)
     )
     assert got.shape == (15, 2)
     np.testing.assert_allclose(got, expected, rtol=0, atol=1e-5)
@@ -85,11 +86,12 @@ def test_names_a_killed_worker_and_resumes_the_run(base, tmp_path):
 def test_devices_of_the_cpu(base, tmp_path):
     """Two logical CPU devices reproduce the run on one."""
     arguments = [*finetune(base, tmp_path), "--epochs=2", "--learning-rate=1e-3"]
-    one, two = tmp_path / "one", tmp_path / "two"
-    output_of(start_python(*COMMAND, *arguments, "--out", one))
-    output_of(start_python(*COMMAND, *arguments, "--out", two, "--cpu-devices", 2))
+    single_run, devices_run = tmp_path / "one", tmp_path / "two"
+    output_of(start_python(*COMMAND, *arguments, "--out", single_run))
+    output_of(start_python(*COMMAND, *arguments, "--out", devices_run, "--cpu-devices", 2))
     expected, got = (
-        np.loadtxt(run / "predictions.tsv", skiprows=1, usecols=(2, 3)) for run in (one, two)
+        np.loadtxt(run / "predictions.tsv", skiprows=1, usecols=(2, 3))
+        for run in (single_run, devices_run)
     )
     np.testing.assert_allclose(got, expected, rtol=0, atol=1e-5)
 
@@ -100,20 +102,20 @@ def test_the_best_epoch(base, tmp_path):
     # A learning rate so high that the score does not improve in every epoch.
     settings = ["--epochs=8", "--learning-rate=3e-2", "--patience=2", "--seed=4"]
     arguments = [*finetune(base, tmp_path), *settings]
-    one, two = tmp_path / "one", tmp_path / "two"
-    output_of(start_python(*COMMAND, *arguments, "--out", one))
-    run_workers(*COMMAND, *arguments, "--out", two)
+    single_run, worker_run = tmp_path / "one", tmp_path / "two"
+    output_of(start_python(*COMMAND, *arguments, "--out", single_run))
+    run_workers(*COMMAND, *arguments, "--out", worker_run)
     scores = [
         [json.loads(line)["dev_score"] for line in (run / "metrics.jsonl").open()]
-        for run in (one, two)
+        for run in (single_run, worker_run)
     ]
     assert 2 < len(scores[1]) < 8 and scores[1].index(max(scores[1])) == len(scores[1]) - 3
     assert scores[1] == pytest.approx(scores[0])
-    assert results(two)[0]["accuracy"] == max(scores[1])
-    assert files(two) == files(one)
-    metrics = (two / "metrics.jsonl").read_bytes()
-    run_workers(*COMMAND, *arguments, "--out", two)  # finished: nothing is trained again
-    assert (two / "metrics.jsonl").read_bytes() == metrics
+    assert results(worker_run)[0]["accuracy"] == max(scores[1])
+    assert files(worker_run) == files(single_run)
+    metrics = (worker_run / "metrics.jsonl").read_bytes()
+    run_workers(*COMMAND, *arguments, "--out", worker_run)  # finished: nothing is trained again
+    assert (worker_run / "metrics.jsonl").read_bytes() == metrics
 
 
 @pytest.mark.slow
@@ -124,14 +126,14 @@ def test_pretrain(base, tmp_path):
     )
     records = tmp_path / "records"
     prepare(tmp_path / "corpus.txt", records, tokenizer(), length=32, held_out=0.1, num_workers=1)
-    one, two = tmp_path / "one", tmp_path / "two"
+    single_run, worker_run = tmp_path / "one", tmp_path / "two"
     arguments = ["pretrain", records, f"--model={base}", "--total-steps=6", "--report-every=2"]
     # Epsilon as in the step tests: Adam amplifies rounding by at most rate / epsilon = 10.
     arguments += ["--batch-size=8", "--learning-rate=1e-2", "--dropout=0", "--epsilon=1e-3"]
-    output_of(start_python(*COMMAND, *arguments, "--out", one))
-    run_workers(*COMMAND, *arguments, "--out", two, "--no-resume")
-    assert files(two) == files(one)
-    (expected, reference), (scores, weights) = results(one), results(two)
+    output_of(start_python(*COMMAND, *arguments, "--out", single_run))
+    run_workers(*COMMAND, *arguments, "--out", worker_run, "--no-resume")
+    assert files(worker_run) == files(single_run)
+    (expected, reference), (scores, weights) = results(single_run), results(worker_run)
     assert scores == pytest.approx(expected, rel=1e-6)
     for name, tensor in reference.items():
         np.testing.assert_allclose(weights[name], tensor, rtol=0, atol=1e-6, err_msg=name)

@@ -27,10 +27,10 @@ _ENDS = {"|", ">", "&", "&&", ";", "2>"}
 
 def blocks(text, language):
     """Yields (line number, source) of the blocks of a language, without their indentation."""
-    for found in _BLOCK.finditer(text):
-        indent, name, body = found.groups()
+    for match in _BLOCK.finditer(text):
+        indent, name, body = match.groups()
         if name == language:
-            line = text.count("\n", 0, found.start()) + 2
+            line = text.count("\n", 0, match.start()) + 2
             yield line, "\n".join(row.removeprefix(indent) for row in body.split("\n"))
 
 
@@ -40,8 +40,8 @@ def blocks(text, language):
 def commands(source):
     """Yields the `keras-bert` commands of a shell block, each as a list of words."""
     for line in re.sub(r"\\\n\s*", " ", source).split("\n"):
-        for found in _SEPARATORS.finditer(line):
-            words = _words(line[found.end() :])
+        for separator in _SEPARATORS.finditer(line):
+            words = _words(line[separator.end() :])
             yield words[: next((i for i, word in enumerate(words) if word in _ENDS), len(words))]
 
 
@@ -91,12 +91,12 @@ class Checker(ast.NodeVisitor):
 
     def visit_Assign(self, node):
         self.generic_visit(node)
-        made = self._made_by(node.value)
+        instance_class = self._made_by(node.value)
         for target in node.targets:
             if isinstance(target, ast.Name):
                 self.names.pop(target.id, None)
-                if made is not None:
-                    self.names[target.id] = _Instance(made)
+                if instance_class is not None:
+                    self.names[target.id] = _Instance(instance_class)
 
     def visit_Attribute(self, node):
         self.generic_visit(node)
@@ -164,13 +164,13 @@ def _is_own(value):
 
 def _set_by(of):
     """Names of attributes that methods of a class set, and fields of a dataclass."""
-    found = set()
+    names = set()
     for base in of.__mro__:
         if _is_own(base):
             with contextlib.suppress(OSError):
-                found |= set(re.findall(r"self\.(\w+)\s*(?::[^=\n]+)?=", inspect.getsource(base)))
-        found |= set(inspect.get_annotations(base))
-    return found
+                names |= set(re.findall(r"self\.(\w+)\s*(?::[^=\n]+)?=", inspect.getsource(base)))
+        names |= set(inspect.get_annotations(base))
+    return names
 
 
 def check_python(source, names):

@@ -8,9 +8,9 @@ import inspect
 import keras
 
 import keras_bert_impl
+from keras_bert_impl.checkpoints.config import EncoderConfig
 from keras_bert_impl.cli import main
 from keras_bert_impl.cli import settings as cli_settings
-from keras_bert_impl.config import EncoderConfig
 from keras_bert_impl.pretraining.recipes import recipes
 from keras_bert_impl.pretraining.settings import AdaptationSettings, PretrainSettings
 from keras_bert_impl.serving.onnx import export_onnx
@@ -18,8 +18,16 @@ from keras_bert_impl.serving.openvino import export_openvino
 from keras_bert_impl.tasks import FinetuneSettings, TaskModel
 from keras_bert_impl.training import ReplicatedTrainer
 
-PACKAGES = ("", "tasks", "pretraining", "tokenizers", "layers", "training", "serving", "tuning")
-PACKAGES += ("interop", "plots", "hub")
+PACKAGES = (
+    "",
+    "tasks",
+    "pretraining",
+    "tokenizers",
+    "layers",
+    "training",
+    "serving",
+    "checkpoints",
+)
 
 
 def find(name):
@@ -28,12 +36,12 @@ def find(name):
     Raises:
         AttributeError: there is none.
     """
-    first, _, rest = name.partition(".")
+    first, _, path = name.partition(".")
     if first in PACKAGES:
         value = importlib.import_module(f"keras_bert_impl.{first}")
     else:
         value = getattr(keras_bert_impl, first)
-    for part in filter(None, rest.split(".")):
+    for part in filter(None, path.split(".")):
         value = getattr(value, part)
     return value
 
@@ -60,10 +68,10 @@ def _passed_on(owner, function):
     if name in ("pretrain", "adapt"):
         return _fields({"pretrain": PretrainSettings, "adapt": AdaptationSettings}[name])
     if name in ("from_pretrained", "load_tuned"):
-        own = _arguments(owner.__init__) if owner else set()
+        names = _arguments(owner.__init__) if owner else set()
         if owner is not None and issubclass(owner, TaskModel):
-            return own | _arguments(TaskModel.from_pretrained)
-        return own | _fields(EncoderConfig)
+            return names | _arguments(TaskModel.from_pretrained)
+        return names | _fields(EncoderConfig)
     if name == "compile":
         inherited = _arguments(TaskModel.compile) | _arguments(ReplicatedTrainer.compile)
         return inherited | _arguments(keras.Model.compile)
@@ -93,8 +101,8 @@ def command(name):
     Raises:
         InputError: there is none.
     """
-    found, parser = main.load(name)
-    return found.settings_class, parser
+    command_class, parser = main.load(name)
+    return command_class.settings_class, parser
 
 
 def parse(words):
@@ -103,32 +111,32 @@ def parse(words):
     Raises:
         InputError: an argument, a setting or its value is not accepted.
     """
-    name, rest = main._split(words)
+    name, arguments = main._split(words)
     if name in (None, "help"):
-        assert set(rest) <= {"--help", "-h", "--version"}, rest
+        assert set(arguments) <= {"--help", "-h", "--version"}, arguments
         return
     settings_class, parser = command(name)
-    if "--help" in rest or "-h" in rest:
+    if "--help" in arguments or "-h" in arguments:
         return
-    parsed = main.parse(parser, rest)
+    parsed = main.parse(parser, arguments)
     if settings_class is None:
         return
-    known = recipes() if name == "pretrain" else {}
-    if parsed.recipe and parsed.recipe not in known:
+    named_recipes = recipes() if name == "pretrain" else {}
+    if parsed.recipe and parsed.recipe not in named_recipes:
         assert parsed.recipe.endswith(".yaml"), parsed.recipe
         parsed.recipe = None  # a file of the user's
-        cli_settings.given_settings(parsed, settings_class, known)
+        cli_settings.given_settings(parsed, settings_class, named_recipes)
         return
-    cli_settings.resolve_settings(parsed, settings_class, known)
+    cli_settings.resolve_settings(parsed, settings_class, named_recipes)
 
 
 def check_reference(reference):
     """Asserts that a reference of the migration page exists; for its forms, see `Row.ours`."""
     if reference.startswith("keras-bert"):
-        _, name, *what = reference.split()
+        _, name, *options = reference.split()
         _, parser = command(name)
-        for one in what:
-            assert one in parser._option_string_actions, reference
+        for option in options:
+            assert option in parser._option_string_actions, reference
         return
     path, _, argument = reference.partition("(")
     value = find(path)

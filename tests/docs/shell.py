@@ -19,7 +19,7 @@ _PORT = 8501
 def steps(page: Path) -> list[tuple[str, str]]:
     """Returns (commands, shown output or "") of the blocks of a page that do not install."""
     text = page.read_text(encoding="utf-8")
-    return [found for found in _BLOCK.findall(text) if not _INSTALLS.search(found[0])]
+    return [block for block in _BLOCK.findall(text) if not _INSTALLS.search(block[0])]
 
 
 def environment(folder: Path, variables: dict[str, str]) -> dict[str, str]:
@@ -36,11 +36,14 @@ def environment(folder: Path, variables: dict[str, str]) -> dict[str, str]:
 def run_page(page: Path, folder: Path, environment: dict[str, str]) -> None:
     """Runs the blocks one after the other; a server runs until the last of them has ended."""
     with contextlib.ExitStack() as servers:
-        for commands, shown in steps(page):
+        for commands, documented in steps(page):
             if "keras-bert serve" in commands:
                 servers.enter_context(_server(commands, folder, environment))
             else:
-                compare(shown, *run(commands, folder, environment, "..." in shown.splitlines()))
+                compare(
+                    documented,
+                    *run(commands, folder, environment, "..." in documented.splitlines()),
+                )
 
 
 def run(
@@ -51,13 +54,13 @@ def run(
     Returns:
         (stdout, stderr); with `as_terminal` (both in the order of a terminal, "").
     """
-    done = subprocess.run(
+    process = subprocess.run(
         ["bash", "-e", "-c", commands],
         cwd=folder, env=environment | {"PYTHONUNBUFFERED": "1"}, text=True, timeout=600,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT if as_terminal else subprocess.PIPE,
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr or done.stdout
-    return done.stdout, done.stderr or ""
+    assert process.returncode == 0, process.stderr or process.stdout
+    return process.stdout, process.stderr or ""
 
 
 @contextlib.contextmanager
@@ -77,30 +80,35 @@ def _server(commands, folder, environment):
 
 def port_is_free() -> bool:
     """Whether the port of the pages can be served on."""
-    with socket.socket() as one:
-        return one.connect_ex(("127.0.0.1", _PORT)) != 0
+    with socket.socket() as connection:
+        return connection.connect_ex(("127.0.0.1", _PORT)) != 0
 
 
-def compare(shown: str, stdout: str, stderr: str) -> None:
+def compare(documented: str, stdout: str, stderr: str) -> None:
     """Asserts that commands printed what a page shows: all of it, or without the lines of `...`."""
-    expected = shown.splitlines()
+    expected = documented.splitlines()
     if "..." not in expected:
-        assert not shown or list(map(_words, expected)) == list(map(_words, stdout.splitlines()))
-        found = stdout.splitlines()
+        assert not documented or list(map(_words, expected)) == list(
+            map(_words, stdout.splitlines())
+        )
+        printed = stdout.splitlines()
     else:
-        found = (stderr + stdout).splitlines()
-    lines = iter(found)
+        printed = (stderr + stdout).splitlines()
+    lines = iter(printed)
     for line in expected:
-        assert line == "..." or any(_is_like(line, one) for one in lines), (line, found)
+        assert line == "..." or any(_is_like(line, printed_line) for printed_line in lines), (
+            line,
+            printed,
+        )
 
 
 def _words(line):
     return _NUMBER.sub("#", line)
 
 
-def _is_like(line, other):
+def _is_like(line, printed):
     """Whether lines are equal but for rounding: decimals differ by at most 0.02."""
-    pairs = zip(_NUMBER.findall(line), _NUMBER.findall(other), strict=False)
-    return _words(line) == _words(other) and all(
+    pairs = zip(_NUMBER.findall(line), _NUMBER.findall(printed), strict=False)
+    return _words(line) == _words(printed) and all(
         abs(float(a) - float(b)) <= 0.02 if "." in a and "." in b else a == b for a, b in pairs
     )

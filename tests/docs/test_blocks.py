@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.utils.errors import InputError
 from tests.docs import blocks
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -16,7 +16,9 @@ NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
 def test_python_blocks_name_what_exists(name):
     defined, problems = {}, []
     for line, source in blocks.blocks((ROOT / name).read_text(encoding="utf-8"), "python"):
-        problems += [f"{name}:{line}: {what}" for what in blocks.check_python(source, defined)]
+        problems += [
+            f"{name}:{line}: {problem}" for problem in blocks.check_python(source, defined)
+        ]
     assert not problems
 
 
@@ -36,10 +38,10 @@ def test_commands_are_found():
     source = "A=1 keras-bert vocab a \\\n  --out b  # note\necho x | keras-bert predict -\nls"
     assert list(blocks.commands(source)) == [["vocab", "a", "--out", "b"], ["predict", "-"]]
     pages = [(ROOT / name).read_text(encoding="utf-8") for name in NAMES]
-    found = [
+    commands = [
         c for text in pages for _, b in blocks.blocks(text, "bash") for c in blocks.commands(b)
     ]
-    assert len(found) > 100
+    assert len(commands) > 100
 
 
 @pytest.mark.parametrize(

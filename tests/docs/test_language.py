@@ -54,14 +54,14 @@ def prose(path):
 
 def findings(path):
     """Returns `path:line: word -> term` for each word to avoid."""
-    found = []
+    occurrences = []
     for line, text in prose(path):
         text = NOT_PROSE.sub(lambda match: re.sub(r"[^\n]", "~", match[0]), text)
         for match in PATTERN.finditer(text):
             number = line + text.count("\n", 0, match.start())
             word = " ".join(match[0].lower().split())
-            found.append(f"{path}:{number}: {word} -> {AVOIDED[word]}")
-    return found
+            occurrences.append(f"{path}:{number}: {word} -> {AVOIDED[word]}")
+    return occurrences
 
 
 def test_the_page_lists_words_to_avoid():
@@ -70,17 +70,17 @@ def test_the_page_lists_words_to_avoid():
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "found"),
+    ("name", "text", "occurrences"),
     [
         ("page.md", "```\nanew\n```\n`beside` and [this](anew.md)", []),
         ("page.md", "`x`\nBegin anew, that\n  of it", [(2, "begin anew"), (2, "that of")]),
         ("module.py", "beside = 1\nx = 'Placed beside it'  # anew\n", [(2, "beside"), (2, "anew")]),
     ],
 )
-def test_finds_words_in_prose_only(name, text, found, tmp_path):
+def test_finds_words_in_prose_only(name, text, occurrences, tmp_path):
     path = tmp_path / name
     path.write_text(text, encoding="utf-8")
-    starts = [f"{path}:{number}: {word} -> " for number, word in found]
+    starts = [f"{path}:{number}: {word} -> " for number, word in occurrences]
     lines = findings(path)
     assert len(lines) == len(starts)
     assert all(line.startswith(start) for line, start in zip(lines, starts, strict=True))

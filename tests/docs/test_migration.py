@@ -6,7 +6,7 @@ import migration
 import pytest
 from migration_table import Row
 
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.utils.errors import InputError
 from tests.docs import references
 
 ROWS = migration.rows()

@@ -64,14 +64,14 @@ def test_blocks_print_what_the_page_shows(page, cache, place, monkeypatch):
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     monkeypatch.chdir(place)
     steps = _STEP.findall((ROOT / "docs" / page).read_text(encoding="utf-8"))
-    assert any(shown for _, shown in steps)
+    assert any(documented for _, documented in steps)
     names = {}
-    for source, shown in steps:
+    for source, documented in steps:
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
             exec(source, names)
-        if shown:
-            assert printed.getvalue() == shown
+        if documented:
+            assert printed.getvalue() == documented
 
 
 @pytest.mark.slow
@@ -97,11 +97,13 @@ def test_python_and_commands_print_what_the_page_shows(page, cache, place, tmp_p
     monkeypatch.chdir(place)
     environment = shell.environment(tmp_path, cache)
     names, without = {}, []
-    for language, source, shown in _ANY_STEP.findall((ROOT / "docs" / page).read_text("utf-8")):
+    for language, source, documented in _ANY_STEP.findall(
+        (ROOT / "docs" / page).read_text("utf-8")
+    ):
         if "--data glue" in source:  # GLUE's files are not in the repository
             continue
         if language == "bash":
-            shell.compare(shown, *shell.run(source, place, environment))
+            shell.compare(documented, *shell.run(source, place, environment))
             continue
         if "import optuna\n" in source and importlib.util.find_spec("optuna") is None:
             without.append(source)
@@ -109,7 +111,7 @@ def test_python_and_commands_print_what_the_page_shows(page, cache, place, tmp_p
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
             exec(source, names)
-        shell.compare(shown, printed.getvalue(), "")
+        shell.compare(documented, printed.getvalue(), "")
     if without:
         pytest.skip(f"Optuna is not installed; all blocks ran but {len(without)}")
 
@@ -159,12 +161,12 @@ def test_pages_of_deployment_print_what_they_show(cache, place, tmp_path):
     blocks = _STEP.findall(pages[0].read_text(encoding="utf-8"))
     (tokenize, _), (use, _) = _STEP.findall(pages[1].read_text(encoding="utf-8"))[:2]
     blocks.append((tokenize + use, ""))  # ONNX Runtime
-    for source, shown in blocks:
+    for source, documented in blocks:
         command = [sys.executable, "-c", source]
-        done = subprocess.run(
+        process = subprocess.run(
             command, cwd=place, env=environment, capture_output=True, text=True, timeout=300
         )
-        assert (done.returncode, done.stdout) == (0, shown), done.stderr
+        assert (process.returncode, process.stdout) == (0, documented), process.stderr
 
 
 @pytest.mark.slow
@@ -176,13 +178,13 @@ def test_commands_for_agents_run(tmp_path):
     place = tmp_path / "work"
     write_agents_files(place)
     script = "\n".join(commands for commands, _ in shell.steps(ROOT / "docs" / "agents.md"))
-    done = subprocess.run(
+    process = subprocess.run(
         ["bash", "-e", "-m", "-c", script],
         cwd=place, env=shell.environment(tmp_path, cache),
         capture_output=True, text=True, timeout=900,
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert '"predictions": [{"label": ' in done.stdout
+    assert process.returncode == 0, process.stderr
+    assert '"predictions": [{"label": ' in process.stdout
     written = {path.name for path in place.iterdir()}
     assert {"predicted.csv", "vectors.npy", "pretrained", "reader", "tagger"} <= written
 
@@ -235,7 +237,7 @@ def squad(count):
 
 
 @pytest.mark.parametrize(
-    ("shown", "printed", "is_like"),
+    ("documented", "printed", "is_like"),
     [
         ("billing\t0.98\n", "billing\t0.9772\n", True),
         ("billing\t0.98\n", "billing\t0.95\n", False),
@@ -247,6 +249,6 @@ def squad(count):
         ("error 2.4e-07\n", "error 3.1e-07\n", True),
     ],
 )
-def test_outputs_are_compared_line_by_line(shown, printed, is_like):
+def test_outputs_are_compared_line_by_line(documented, printed, is_like):
     with contextlib.nullcontext() if is_like else pytest.raises(AssertionError):
-        shell.compare(shown, printed, "")
+        shell.compare(documented, printed, "")

@@ -15,9 +15,9 @@ import settings_page
 import keras_bert_impl
 from keras_bert_impl.cli import main as cli
 from keras_bert_impl.cli.settings import sentences_of
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.pretraining.corpus.preparation import prepare
 from keras_bert_impl.tasks import LongTexts
+from keras_bert_impl.utils.errors import InputError
 from tests.docs import blocks
 
 PAGES = api.pages()
@@ -89,10 +89,12 @@ def test_rows_read_from_source_equal_those_of_the_objects():
 def test_every_settings_class_of_the_package_is_listed():
     listed = {settings_class.__name__ for _, settings_class, _ in settings_page.CLASSES}
     root = Path(keras_bert_impl.__file__).parent
-    found = set()
+    class_names = set()
     for path in root.rglob("*.py"):
-        found |= set(re.findall(r"^class ([A-Z]\w*Settings)\b", path.read_text(), re.MULTILINE))
-    assert found <= listed
+        class_names |= set(
+            re.findall(r"^class ([A-Z]\w*Settings)\b", path.read_text(), re.MULTILINE)
+        )
+    assert class_names <= listed
 
 
 def test_sentences_of_arguments():

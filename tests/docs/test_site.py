@@ -30,8 +30,8 @@ def test_every_page_is_in_the_navigation_once():
     listed = [page for page in pages(CONFIG["nav"]) if not page.startswith(GENERATED)]
     docs = ROOT / "docs"
     excluded = tuple(line for line in CONFIG["exclude_docs"].split() if line.endswith("/"))
-    found = [str(path.relative_to(docs)) for path in docs.rglob("*.md")]
-    assert sorted(listed) == sorted(page for page in found if not page.startswith(excluded))
+    paths = [str(path.relative_to(docs)) for path in docs.rglob("*.md")]
+    assert sorted(listed) == sorted(page for page in paths if not page.startswith(excluded))
 
 
 def source_pages():
@@ -63,9 +63,9 @@ def test_links_work_on_the_site():
     texts = generated | {page: links.to_pages(text) for page, text in source_pages().items()}
     for page, text in texts.items():
         for target in linked_files(text):
-            found = os.path.normpath(os.path.join(os.path.dirname(page), target))
-            is_file = (ROOT / "docs" / found).is_file() and not found.startswith((*excluded, ".."))
-            assert found in texts or is_file, f"{page}: {target}"
+            path = os.path.normpath(os.path.join(os.path.dirname(page), target))
+            is_file = (ROOT / "docs" / path).is_file() and not path.startswith((*excluded, ".."))
+            assert path in texts or is_file, f"{page}: {target}"
 
 
 def test_tables_have_no_gaps():

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from keras_bert_impl.config import EncoderConfig
-from keras_bert_impl.published import MODELS
+from keras_bert_impl.checkpoints.config import EncoderConfig
+from keras_bert_impl.checkpoints.published import MODELS
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "which-model.md"
 TEXT = PAGE.read_text(encoding="utf-8")
@@ -53,7 +53,7 @@ def test_statements_about_all_models_are_true():
         "bigbird-roberta-large": 4096,
         **dict.fromkeys([name for name in MODELS if "gpt2" in name], 1024),
     }
-    others = {name for name, m in MODELS.items() if m.license not in ("Apache-2.0", "MIT")}
-    assert {re.split("[-_]", name)[0] for name in others} == {"spanbert", "bert"}
-    assert all("finnish" in name for name in others if not name.startswith("spanbert"))
+    restricted = {name for name, m in MODELS.items() if m.license not in ("Apache-2.0", "MIT")}
+    assert {re.split("[-_]", name)[0] for name in restricted} == {"spanbert", "bert"}
+    assert all("finnish" in name for name in restricted if not name.startswith("spanbert"))
     assert sum(name.startswith("bert_uncased_L-") for name in MODELS) == 24

@@ -12,9 +12,9 @@ import yaml
 from examples.experiments import ablations
 from examples.experiments.ablations import QUESTIONS, Variant, ablate, main
 from keras_bert_impl import CausalLM, EncoderConfig, InputError, TokenClassifier
+from keras_bert_impl.data.tables.examples import Examples
+from keras_bert_impl.data.tags.examples import TaggedExamples
 from keras_bert_impl.pretraining.building import model_config
-from keras_bert_impl.tasks.data.examples import Examples
-from keras_bert_impl.tasks.tagging.examples import TaggedExamples
 from tests.tasks.helpers import WORDS, examples, tokenizer
 
 SMALL = {"hidden_dim": 16, "num_layers": 2, "num_heads": 2, "intermediate_dim": 32}
@@ -47,12 +47,14 @@ def trained(monkeypatch):
 
     def train(run, settings):
         (run / "model").mkdir(parents=True)
-        score = settings["seed"] + sum(more for name, more in TUNED.items() if name in run.name)
+        score = settings["seed"] + sum(gain for name, gain in TUNED.items() if name in run.name)
         (run / "scores.json").write_text(json.dumps({"accuracy": score, "f1": 0.0}))
         calls.append((f"{run.parent.name}/{run.name}", settings))
 
-    monkeypatch.setattr(ablations, "pretrain", lambda records, run, **own: train(run, own))
-    monkeypatch.setattr(ablations, "finetune", lambda model, t, d, run, **own: train(run, own))
+    monkeypatch.setattr(ablations, "pretrain", lambda records, run, **options: train(run, options))
+    monkeypatch.setattr(
+        ablations, "finetune", lambda model, t, d, run, **options: train(run, options)
+    )
     monkeypatch.setattr(ablations, "describe_run", lambda run: None)
     monkeypatch.setattr(ablations, "is_finished", lambda records, run, settings: run.exists())
     return calls
@@ -65,16 +67,16 @@ def answers(corpus, directory, questions, **options):
 
 
 def test_variants_are_compared_with_the_first_one_seed_by_seed(trained, corpus, tmp_path):
-    told = []
-    found = answers(corpus, tmp_path / "out", ["nsp"], seeds=[4, 5, 7], say=told.append)
-    assert found == json.loads((tmp_path / "out/scores.json").read_text())
-    assert told[:3] == [
+    messages = []
+    scores = answers(corpus, tmp_path / "out", ["nsp"], seeds=[4, 5, 7], say=messages.append)
+    assert scores == json.loads((tmp_path / "out/scores.json").read_text())
+    assert messages[:3] == [
         "seed 4, nsp: masked LM on pairs",
         "seed 4, nsp: masked LM and next sentence",
         "seed 5, nsp: masked LM on pairs",
     ]
-    assert found["metric"] == "accuracy"
-    first, second = found["questions"]["nsp"]
+    assert scores["metric"] == "accuracy"
+    first, second = scores["questions"]["nsp"]
     assert [*first["runs"].values()] == [4.0, 5.0, 7.0]
     low, high = scipy.stats.t.interval(0.95, 2, *_mean_and_error([4.0, 5.0, 7.0]))
     expected = {"value": 16 / 3, "low": low, "high": high}
@@ -95,13 +97,13 @@ def test_an_interrupted_call_has_compared_the_finished_seeds(trained, corpus, tm
 
     with pytest.raises(KeyboardInterrupt):
         answers(corpus, tmp_path, ["nsp"], seeds=[1, 2], say=interrupt)
-    found = json.loads((tmp_path / "scores.json").read_text())
-    assert [row["score"]["value"] for row in found["questions"]["nsp"]] == [1.0, 6.0]
+    scores = json.loads((tmp_path / "scores.json").read_text())
+    assert [row["score"]["value"] for row in scores["questions"]["nsp"]] == [1.0, 6.0]
 
 
 def test_all_questions_share_equal_runs(trained, corpus, tmp_path):
-    found = answers(corpus, tmp_path, list(QUESTIONS), seeds=[1])["questions"]
-    variants = {(q, row["name"]): row for q, rows in found.items() for row in rows}
+    questions = answers(corpus, tmp_path, list(QUESTIONS), seeds=[1])["questions"]
+    variants = {(q, row["name"]): row for q, rows in questions.items() for row in rows}
     assert len(variants) == sum(map(len, QUESTIONS.values())) == 22
     paths = {path for row in variants.values() for path in row["runs"]}
     tuned, pretrained = (
@@ -143,8 +145,8 @@ def test_variants_change_the_settings_that_they_name(trained, corpus, tmp_path):
 
 
 def test_own_questions_and_a_resumed_call(trained, corpus, tmp_path):
-    own = {"rate": [Variant("15%"), Variant("30%", {"mask_rate": 0.3})]}
-    first = answers(corpus, tmp_path / "out", own, seeds=[1])
+    questions = {"rate": [Variant("15%"), Variant("30%", {"mask_rate": 0.3})]}
+    first = answers(corpus, tmp_path / "out", questions, seeds=[1])
     count = len(trained)
     assert count == 4 and dict(trained)["pretraining/mask_rate=0.3,seed=1"]["mask_rate"] == 0.3
     del trained[:]
@@ -152,7 +154,7 @@ def test_own_questions_and_a_resumed_call(trained, corpus, tmp_path):
         (path / "model").rmdir()
         (path / "scores.json").unlink()
         path.rmdir()
-    assert answers(corpus, tmp_path / "out", own, seeds=[1]) == first
+    assert answers(corpus, tmp_path / "out", questions, seeds=[1]) == first
     assert [name.split("/")[0] for name, _ in trained] == ["finetuning"] * 2
 
 
@@ -179,12 +181,12 @@ def test_invalid_settings_leave_no_files(options, message, corpus, tmp_path):
 
 def test_a_causal_modernbert_tags_words(corpus, tmp_path):
     texts, labels = [["good", "film"], ["bad", "plot"]], [["A", "B"], ["A", "B"]]
-    data, own = (
+    data, settings = (
         TaggedExamples(texts, labels, ["A", "B"]),
         {"recipe": RECIPE, "tokenizer": tokenizer(), "budget": 1},
     )
-    found = ablate(corpus, data, data, tmp_path, seeds=[1], epochs=1, **own)
-    rows = {row["name"]: row for row in found["questions"]["objective"]}
+    scores = ablate(corpus, data, data, tmp_path, seeds=[1], epochs=1, **settings)
+    rows = {row["name"]: row for row in scores["questions"]["objective"]}
     (run,) = rows["left to right"]["runs"]
     tagger = TokenClassifier.from_pretrained(tmp_path / run / "model")
     assert tagger.config.causal

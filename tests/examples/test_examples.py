@@ -104,7 +104,7 @@ def test_hyperparameters_says_what_it_needs(monkeypatch, capsys):
     monkeypatch.setattr(
         importlib.util,
         "find_spec",
-        lambda name, *rest: None if name == "keras_tuner" else find_spec(name, *rest),
+        lambda name, *arguments: None if name == "keras_tuner" else find_spec(name, *arguments),
     )
     assert run("hyperparameters", monkeypatch) is None
     assert "pip install keras-tuner" in capsys.readouterr().out

@@ -10,8 +10,8 @@ import scipy.stats
 from examples.experiments import learning_curve as example
 from examples.experiments.learning_curve import draw_examples, learning_curve, main
 from keras_bert_impl import InputError
-from keras_bert_impl.io.reading import read_yaml
-from keras_bert_impl.tasks.data.examples import Examples
+from keras_bert_impl.data.tables.examples import Examples
+from keras_bert_impl.utils.io.reading import read_yaml
 from tests.tasks.helpers import examples, save_base
 
 NUMBERED = [f"{text} {number}" for number, text in enumerate(examples(60)[0])]
@@ -22,10 +22,10 @@ DEV = Examples(*examples(40, seed=9), source="dev.csv")
 @pytest.fixture
 def runs(monkeypatch):
     """The fine-tuning runs, in order. Their score is (examples + seed) / 100."""
-    done = []
+    calls = []
 
     def finetune(train, dev, output_directory, **options):
-        done.append({"train": train, "dev": dev} | options)
+        calls.append({"train": train, "dev": dev} | options)
         output_directory.mkdir(parents=True)
         score = (len(train) + options["seed"]) / 100
         scores = {"accuracy": score, "tfidf/accuracy": score / 2}
@@ -33,38 +33,38 @@ def runs(monkeypatch):
 
     monkeypatch.setattr(example, "finetune", finetune)
     monkeypatch.setattr(example.gc, "collect", lambda: None)  # slow
-    return done
+    return calls
 
 
 def test_points_are_means_with_the_t_interval_of_scipy(runs, tmp_path):
-    said = []
-    found = learning_curve(
-        "base", TRAIN, DEV, tmp_path, [2, 4], {"full": 1e-4, "head": None}, say=said.append
+    messages = []
+    report = learning_curve(
+        "base", TRAIN, DEV, tmp_path, [2, 4], {"full": 1e-4, "head": None}, say=messages.append
     )
-    assert found["metric"] == "accuracy" and list(found["curves"]) == ["full", "head", "tfidf"]
+    assert report["metric"] == "accuracy" and list(report["curves"]) == ["full", "head", "tfidf"]
     for name, factor in (("full", 1), ("head", 1), ("tfidf", 0.5)):
-        for point, size in zip(found["curves"][name], (2, 4), strict=True):
+        for point, size in zip(report["curves"][name], (2, 4), strict=True):
             scores = [(2 * size + seed) / 100 * factor for seed in (1, 2, 3)]
             low, high = scipy.stats.t.interval(0.95, 2, np.mean(scores), scipy.stats.sem(scores))
             assert (point["size"], point["examples"], point["scores"]) == (size, 2 * size, scores)
             expected = [np.mean(scores), low, high]
             np.testing.assert_allclose([point[k] for k in ("value", "low", "high")], expected, 1e-5)
-    assert json.loads((tmp_path / "scores.json").read_text()) == found
-    assert len(runs) == len(said) == 12
-    assert said[0] == f"run 1 of 12: {tmp_path}/runs/size=2,tuning=full,seed=1"
-    rates = {(one["tuning"], one.get("learning_rate")) for one in runs}
+    assert json.loads((tmp_path / "scores.json").read_text()) == report
+    assert len(runs) == len(messages) == 12
+    assert messages[0] == f"run 1 of 12: {tmp_path}/runs/size=2,tuning=full,seed=1"
+    rates = {(run["tuning"], run.get("learning_rate")) for run in runs}
     assert rates == {("full", 1e-4), ("head", None)}
-    assert {(one["min_steps"], one["metric"]) for one in runs} == {(200, None)}
+    assert {(run["min_steps"], run["metric"]) for run in runs} == {(200, None)}
 
 
 def test_methods_share_nested_training_sets_and_the_validation_set(runs, tmp_path):
     learning_curve("base", TRAIN, DEV, tmp_path, [2, 4], ["full", "head"], [1, 2])
     texts = {}
-    for one in runs:
-        assert one["dev"].texts == DEV.texts
-        size = len(one["train"]) // 2
-        assert one["train"].label_counts()[1] == {"negative": size, "positive": size}
-        texts.setdefault((size, one["seed"]), []).append(one["train"].texts)
+    for run in runs:
+        assert run["dev"].texts == DEV.texts
+        size = len(run["train"]) // 2
+        assert run["train"].label_counts()[1] == {"negative": size, "positive": size}
+        texts.setdefault((size, run["seed"]), []).append(run["train"].texts)
     assert all(first == second for first, second in texts.values())
     assert all(set(texts[2, seed][0]) < set(texts[4, seed][0]) for seed in (1, 2))
     assert texts[4, 1] != texts[4, 2]
@@ -135,24 +135,24 @@ def test_the_command_trains_and_draws_the_curves(tmp_path, capsys):
     command += [f"--dev={tmp_path}/dev.csv", "--text=text", "--label=label", "--seeds=1,2"]
     command += ["--sizes=4", f"--out={tmp_path}/out", "--tune=full:0.01", "--min-steps=10"]
     main([*command, "--verbose=0"])
-    found = json.loads((tmp_path / "out/scores.json").read_text())
+    report = json.loads((tmp_path / "out/scores.json").read_text())
     capsys.readouterr()
-    assert list(found["curves"]) == ["full", "majority", "tfidf"]
+    assert list(report["curves"]) == ["full", "majority", "tfidf"]
     run = tmp_path / "out/runs/size=4,tuning=full,seed=2"
     scores = json.loads((run / "scores.json").read_text())
-    assert found["curves"]["full"][0]["scores"][1] == scores["accuracy"]
-    assert found["curves"]["tfidf"][0]["scores"][1] == scores["tfidf/accuracy"]
+    assert report["curves"]["full"][0]["scores"][1] == scores["accuracy"]
+    assert report["curves"]["tfidf"][0]["scores"][1] == scores["tfidf/accuracy"]
     recipe = read_yaml(run / "recipe.yaml")
     assert (recipe["learning_rate"], recipe["min_steps"]) == (0.01, 10)
     steps = [json.loads(line)["step"] for line in (run / "metrics.jsonl").read_text().splitlines()]
     assert max(steps) == 12  # 3 epochs of 4 steps of 32 texts: 8 texts, 16 times
     page = (tmp_path / "out/report.html").read_text(encoding="utf-8")
-    assert "<polyline" in page and f"{found['curves']['full'][0]['value']:.4f}" in page
+    assert "<polyline" in page and f"{report['curves']['full'][0]['value']:.4f}" in page
     before = (run / "scores.json").stat().st_mtime_ns
     main(command)
     out = capsys.readouterr().out.splitlines()
     assert out[0].split() == ["size", "examples", "full", "majority", "tfidf"]
-    point = found["curves"]["full"][0]
+    point = report["curves"]["full"][0]
     assert f"{point['value']:.4f} [{point['low']:.4f}, {point['high']:.4f}]" in out[1]
     assert (run / "scores.json").stat().st_mtime_ns == before
 

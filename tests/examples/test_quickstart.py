@@ -29,13 +29,13 @@ SETTINGS = Settings(
 def test_runs_to_the_end_and_then_skips_all_stages(tmp_path, monkeypatch):
     few = [file for file in corpus.installed_files() if file[0] in ("numpy", "keras")]
     monkeypatch.setattr(corpus, "installed_files", lambda: few)
-    said = []
-    first_job = Job(tmp_path / "run", SETTINGS, say=said.append)
+    messages = []
+    first_job = Job(tmp_path / "run", SETTINGS, say=messages.append)
     scores = first_job.run()
-    first = next(n for n, line in enumerate(said) if "first result" in line)
-    assert first < next(n for n, line in enumerate(said) if "vocabulary" in line)
+    first = next(n for n, line in enumerate(messages) if "first result" in line)
+    assert first < next(n for n, line in enumerate(messages) if "vocabulary" in line)
     share = scores["classification"]["tfidf_logistic_regression"]
-    assert f"accuracy {share:.1%} on" in said[first + 5]
+    assert f"accuracy {share:.1%} on" in messages[first + 5]
     assert 0 < scores["masked_lm"]["loss"] < 7.0  # a uniform prediction has log(800) = 6.7
     assert set(scores["classification"]) == {
         "majority",
@@ -55,16 +55,16 @@ def test_runs_to_the_end_and_then_skips_all_stages(tmp_path, monkeypatch):
     pictures = show.draw(first_job, scores)
     assert all(path.stat().st_size > 1000 for path in pictures)
 
-    said.clear()
+    messages.clear()
     before = (tmp_path / "run" / "exported" / "saved_model.pb").stat().st_mtime_ns
-    assert Job(tmp_path / "run", SETTINGS, say=said.append).run() == scores
-    assert sum("already done" in line for line in said) == 5
+    assert Job(tmp_path / "run", SETTINGS, say=messages.append).run() == scores
+    assert sum("already done" in line for line in messages) == 5
     assert (tmp_path / "run" / "exported" / "saved_model.pb").stat().st_mtime_ns == before
     assert json.loads((tmp_path / "run" / "scores.json").read_text()) == scores
 
-    other = dataclasses.replace(SETTINGS, learning_rate=1e-3)
+    changed = dataclasses.replace(SETTINGS, learning_rate=1e-3)
     with pytest.raises(InputError, match="learning_rate was 0.002 in .*run. Choose another"):
-        Job(tmp_path / "run", other, say=said.append).run()
+        Job(tmp_path / "run", changed, say=messages.append).run()
 
 
 @pytest.mark.parametrize(

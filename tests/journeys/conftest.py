@@ -21,9 +21,9 @@ def programs(request, tmp_path_factory):
         return environment.installed(request.getfixturevalue("build_folder"))
     folder = tmp_path_factory.mktemp("programs")
     command = f'PYTHONPATH={journey.ROOT} exec {sys.executable} "$@"\n'
-    for name, more in (("python", ""), ("keras-bert", " -m keras_bert_impl.cli.main")):
+    for name, options in (("python", ""), ("keras-bert", " -m keras_bert_impl.cli.main")):
         path = folder / name
-        path.write_text("#!/bin/sh\n" + command.replace(' "$@"', f'{more} "$@"'))
+        path.write_text("#!/bin/sh\n" + command.replace(' "$@"', f'{options} "$@"'))
         path.chmod(0o755)
     return folder
 

@@ -46,9 +46,9 @@ class Result:
 
 def parts(script: Path) -> list[tuple[str, str]]:
     """Returns the (source, result) of each part."""
-    found = re.split(r"^# => (.*)\n", script.read_text(encoding="utf-8"), flags=re.MULTILINE)
-    assert not found[-1].strip(), f"{script}: the last part has no result"
-    return list(zip(found[0:-1:2], found[1::2], strict=True))
+    pieces = re.split(r"^# => (.*)\n", script.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    assert not pieces[-1].strip(), f"{script}: the last part has no result"
+    return list(zip(pieces[0:-1:2], pieces[1::2], strict=True))
 
 
 def lines(source: str) -> int:
@@ -79,7 +79,7 @@ def run(script: Path, folder: Path, programs: Path, model: str) -> list[Result]:
     program = [str(programs / "python")] if script.suffix == ".py" else ["bash", "-euo", "pipefail"]
     stamp = _STAMPS[script.suffix]
     start = time.time()
-    done = subprocess.run(
+    process = subprocess.run(
         [*program, "-c", "".join(source + stamp for source, _ in parts(script))],
         cwd=folder,
         env=os.environ | settings,
@@ -87,15 +87,15 @@ def run(script: Path, folder: Path, programs: Path, model: str) -> list[Result]:
         text=True,
         timeout=_LIMIT,
     )
-    printed = re.split(r"^# => ([0-9.]+)\n", done.stdout, flags=re.MULTILINE)
+    printed = re.split(r"^# => ([0-9.]+)\n", process.stdout, flags=re.MULTILINE)
     texts, times = printed[0::2], printed[1::2]
     results = [
         Result(name, lines(source), float(at) - start, text.strip())
         for (source, name), at, text in zip(parts(script), times, texts)
     ]
-    if done.returncode:
+    if process.returncode:
         failed = parts(script)[len(results)][1]
-        raise AssertionError(f"{failed}: {done.stderr[-2000:]}")
+        raise AssertionError(f"{failed}: {process.stderr[-2000:]}")
     return results
 
 
@@ -109,7 +109,7 @@ def go(name: str, programs: Path, folder: Path, model: str) -> list[str]:
 def table(results: list[Result]) -> str:
     """Returns the results as a Markdown table."""
     rows = ["| result | lines typed | after |", "|---|---|---|"]
-    rows += [f"| {one.name} | {one.lines} | {one.seconds:.0f} s |" for one in results]
+    rows += [f"| {result.name} | {result.lines} | {result.seconds:.0f} s |" for result in results]
     return "\n".join(rows)
 
 

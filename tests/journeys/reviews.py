@@ -18,21 +18,21 @@ _EITHER = {"rather long": (60, 60), "not what I expected": (150, 40), "very loud
 def made() -> tuple[list[str], list[str]]:
     """Returns positive and negative reviews, in any order, from templates."""
     things = "film story comedy sequel drama documentary thriller cartoon remake script".split()
-    openings = [f"{one} {thing}" for one in ("this", "the new", "their last") for thing in things]
+    openings = [f"{word} {thing}" for word in ("this", "the new", "their last") for thing in things]
     endings = ("", "with my family", "on a Sunday", "in the old cinema", "at the festival")
-    more = ("", "and I saw it twice", "as my friends said")
+    additions = ("", "and I saw it twice", "as my friends said")
 
     def texts(*opinions):
-        parts = itertools.product(openings, opinions, endings, more)
-        found = [f"{a} was {b} {c} {d}".strip().replace("  ", " ") for a, b, c, d in parts]
-        random.Random(0).shuffle(found)
-        return found
+        parts = itertools.product(openings, opinions, endings, additions)
+        reviews = [f"{a} was {b} {c} {d}".strip().replace("  ", " ") for a, b, c, d in parts]
+        random.Random(0).shuffle(reviews)
+        return reviews
 
     positive, negative = texts(*_POSITIVE), texts(*_NEGATIVE)[:100]
     for opinion, (first, second) in _EITHER.items():
-        found = texts(opinion)
-        positive += found[:first]
-        negative += found[first : first + second]
+        reviews = texts(opinion)
+        positive += reviews[:first]
+        negative += reviews[first : first + second]
     return positive, negative
 
 
@@ -41,11 +41,11 @@ def sst2(folder: str) -> tuple[list[str], list[str]]:
     path = Path(folder) / "SST-2" / "train.tsv"
     with path.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
-    found = {"0": {}, "1": {}}
+    sentences = {"0": {}, "1": {}}
     for row in rows:
         if len(row["sentence"].split()) >= 5:
-            found[row["label"]][row["sentence"].strip()] = None
-    return list(found["1"]), list(found["0"])
+            sentences[row["label"]][row["sentence"].strip()] = None
+    return list(sentences["1"]), list(sentences["0"])
 
 
 def write(folder: Path, positive: list[str], negative: list[str]) -> None:

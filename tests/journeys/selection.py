@@ -13,10 +13,10 @@ from keras_bert_impl.scikit_learn import BertClassifier
 tickets = pandas.read_csv("tickets.csv")
 texts, labels = tickets["ticket"], tickets["team"]
 settings = {"epochs": 1, "max_length": 16, "learning_rate": 1e-3}
-found = cross_validate(
+validation = cross_validate(
     os.environ["MODEL"], (list(texts), list(labels)), "folds", folds=5, verbose=0, **settings
 )
-print(found["scores"]["accuracy"])
+print(validation["scores"]["accuracy"])
 # => five-fold cross-validation
 
 lower = FunctionTransformer(lambda texts: texts.str.lower())

@@ -25,10 +25,10 @@ class Predictions:
     """True and predicted labels of `predictions.tsv`, and the probabilities `[texts, 2]`."""
 
     def __init__(self, folder):
-        found = rows(folder / "predictions.tsv")
-        self.true = np.array([row["true_label"] for row in found])
-        self.label = np.array([row["label"] for row in found])
-        self.scores = np.array([[float(row[name]) for name in CLASSES] for row in found])
+        predictions = rows(folder / "predictions.tsv")
+        self.true = np.array([row["true_label"] for row in predictions])
+        self.label = np.array([row["label"] for row in predictions])
+        self.scores = np.array([[float(row[name]) for name in CLASSES] for row in predictions])
         self.is_negative = self.true == "negative"
 
     def check(self, scores):
@@ -41,13 +41,13 @@ class Predictions:
         assert scores["macro_f1"] == pytest.approx(sklearn.f1_score(*both, average="macro"))
 
 
-def check_what_is_read(found):
+def check_what_is_read(report):
     """The faults of the file that `reviews.write` makes."""
-    assert (found["encoding"], found["delimiter"]) == ("cp1252", ";")
-    assert list(found["skipped"].values()) == [reviews.NUM_WITHOUT_TEXT, reviews.NUM_WITHOUT_LABEL]
+    assert (report["encoding"], report["delimiter"]) == ("cp1252", ";")
+    assert list(report["skipped"].values()) == [reviews.NUM_WITHOUT_TEXT, reviews.NUM_WITHOUT_LABEL]
     texts = reviews.NUM_POSITIVE + reviews.NUM_NEGATIVE + reviews.NUM_REPEATED
-    assert found["usable"] == sum(found["classes"].values()) == texts
-    assert (found["repeated"], found["repeated_with_other_label"]) == (reviews.NUM_REPEATED, 0)
+    assert report["usable"] == sum(report["classes"].values()) == texts
+    assert (report["repeated"], report["repeated_with_other_label"]) == (reviews.NUM_REPEATED, 0)
 
 
 def check_split(folder, classes):
@@ -77,7 +77,7 @@ def check_best_epoch(folder, scores):
     assert scores["f1/negative"] > 0.2 > scores["majority/f1/negative"] == 0
 
 
-def check_calibration(folder, found):
+def check_calibration(folder, report):
     """The temperature is the best one, and the page shows scikit-learn's curve."""
     predicted = Predictions(folder / "run")
     targets = ~predicted.is_negative
@@ -94,24 +94,24 @@ def check_calibration(folder, found):
     np.testing.assert_allclose([float(row[2]) for row in table], curve[1], atol=5e-5)
 
 
-def check_threshold(folder, found):
+def check_threshold(folder, report):
     """No threshold of scikit-learn's curve has a better F2 on the validation set."""
     predicted = Predictions(folder / "run")
-    score, chosen = predicted.scores[:, 0], found["chosen"]["negative"]
+    score, negative = predicted.scores[:, 0], report["chosen"]["negative"]
     precision, recall, _ = sklearn.precision_recall_curve(predicted.is_negative, score)
     f2 = 5 * precision * recall / np.maximum(4 * precision + recall, 1e-9)
-    is_chosen = score >= chosen["threshold"]
+    is_chosen = score >= negative["threshold"]
     expected = sklearn.fbeta_score(predicted.is_negative, is_chosen, beta=2)
     assert expected == pytest.approx(f2.max())
     assert (predicted.label == "negative").tolist() == is_chosen.tolist()
-    assert chosen["precision"] == sklearn.precision_score(predicted.is_negative, is_chosen)
-    assert chosen["recall"] == sklearn.recall_score(predicted.is_negative, is_chosen)
+    assert negative["precision"] == sklearn.precision_score(predicted.is_negative, is_chosen)
+    assert negative["recall"] == sklearn.recall_score(predicted.is_negative, is_chosen)
 
 
-def check_against(folder, found):
-    against = found.pop("against")
-    Predictions(folder / "scored").check(found)
-    assert (against["metric"], against["new"]) == ("f1/negative", found["f1/negative"])
+def check_against(folder, report):
+    against = report.pop("against")
+    Predictions(folder / "scored").check(report)
+    assert (against["metric"], against["new"]) == ("f1/negative", report["f1/negative"])
     assert against["old"] == 0 < against["gain"]["low"]
 
 

@@ -43,16 +43,16 @@ def test_researcher(programs, tmp_path, model):
 
 @pytest.mark.slow
 def test_tagger(programs, tmp_path, model):
-    checked, scores, words, same, other, later = journey.go("tagger.sh", programs, tmp_path, model)
+    checked, scores, words, same, drift, later = journey.go("tagger.sh", programs, tmp_path, model)
     assert "entities: PART 48, FAULT 48" in checked and "label scheme: IOB2, valid" in checked
     scores, later = json.loads(scores), json.loads(later)
     assert scores["f1"] > 0.8 and later["f1"] > 0.8
     assert words.splitlines()[0].split("\t") == [
         *("index", "label", "score", "true_label", "line", "word")
     ]
-    assert {one["verdict"] for one in json.loads(same).values()} == {"same"}
-    shifted, status = other.rsplit("\n", 1)
-    verdicts = {name: one["verdict"] for name, one in json.loads(shifted).items()}
+    assert {comparison["verdict"] for comparison in json.loads(same).values()} == {"same"}
+    shifted, status = drift.rsplit("\n", 1)
+    verdicts = {name: comparison["verdict"] for name, comparison in json.loads(shifted).items()}
     assert verdicts["tokens"] == verdicts["label"] == "shifted far" and status == "exit status 2"
     dev = [
         json.loads((tmp_path / run / "data.json").read_text())["dev"] for run in ("run", "later")
@@ -62,8 +62,8 @@ def test_tagger(programs, tmp_path, model):
 
 @pytest.mark.slow
 def test_selection(programs, tmp_path, model):
-    found = [programs / "python", "-c", "import optuna, pandas"]
-    if subprocess.run(found, capture_output=True).returncode:
+    command = [programs / "python", "-c", "import optuna, pandas"]
+    if subprocess.run(command, capture_output=True).returncode:
         pytest.skip("Optuna or pandas is not installed")
     folds, best, study = journey.go("selection.py", programs, tmp_path, model)
     spread = ast.literal_eval(folds)
@@ -78,9 +78,9 @@ def test_selection(programs, tmp_path, model):
 
 def test_each_part_has_a_result_and_lines():
     for script in SCRIPTS:
-        found = journey.parts(script)
-        assert len(found) >= 3
-        assert all(journey.lines(source) for source, _ in found)
+        parts = journey.parts(script)
+        assert len(parts) >= 3
+        assert all(journey.lines(source) for source, _ in parts)
 
 
 def test_counts_what_is_typed():

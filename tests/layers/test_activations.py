@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from keras import ops
 
-from keras_bert_impl.config import EncoderConfig
+from keras_bert_impl.checkpoints.config import EncoderConfig
 from keras_bert_impl.layers.basic import ACTIVATIONS, gelu, gelu_tanh, in_training
 from tests.helpers import TINY, difference, gradient, to_numpy
 
@@ -41,15 +41,15 @@ def test_gelu_in_training_has_the_values_and_the_gradient_of_gelu(dtype):
     probability = np.array([0.5 * (1 + math.erf(x / math.sqrt(2))) for x in points])
     slopes = probability + points * np.exp(-(points**2) / 2) / math.sqrt(2 * math.pi)
     trained = in_training(gelu)
-    found = ops.cast(trained(inputs), "float32")
+    values = ops.cast(trained(inputs), "float32")
     slope = ops.cast(gradient(lambda x: ops.sum(trained(x)), inputs), "float32")
     if dtype == "float32":
-        assert difference(found, points * probability) <= TOLERANCE
+        assert difference(values, points * probability) <= TOLERANCE
         assert difference(slope, slopes) <= TOLERANCE
     elif keras.backend.backend() == "tensorflow":
         # Computed in float32 and rounded to 8 bits once.
         limit = 2.0**-8 * np.abs(points * probability) + TOLERANCE
-        assert (np.abs(to_numpy(found) - points * probability) <= limit).all()
+        assert (np.abs(to_numpy(values) - points * probability) <= limit).all()
         assert (np.abs(to_numpy(slope) - slopes) <= 2.0**-8 * np.abs(slopes) + TOLERANCE).all()
 
 

@@ -41,8 +41,8 @@ def closed_form(layer, examples, training):
     for head in range(HEADS):
         for block in range(1, number - 1):
             listed = {0, block - 1, block, block + 1, number - 1}
-            more = drawn[head, block - 1] if training else [0] * RANDOM
-            for key in [*listed, *more]:
+            random_keys = drawn[head, block - 1] if training else [0] * RANDOM
+            for key in [*listed, *random_keys]:
                 counts[head, block, key] += 1
     counts = counts.repeat(SIZE, 1).repeat(SIZE, 2)[:, :LENGTH, :LENGTH]
     same = (examples[:, :, None] == examples[:, None, :]) & (examples[:, None, :] != 0)

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert_impl.config import Adapter, EncoderConfig
+from keras_bert_impl.checkpoints.config import Adapter, EncoderConfig
 from keras_bert_impl.layers import Dense
 from keras_bert_impl.layers.basic import gelu, without_gradients
 from keras_bert_impl.models.encoder import Encoder
@@ -31,7 +31,9 @@ def layers(dtype, **arguments):
 @pytest.mark.parametrize("arguments", [{}, {"use_bias": False}, {"activation": "tanh"}])
 def test_outputs_equal_those_of_keras(dtype, arguments):
     ours, theirs = layers(dtype, **arguments)
-    np.testing.assert_array_equal(*(np.asarray(one(STATES), "float32") for one in (ours, theirs)))
+    np.testing.assert_array_equal(
+        *(np.asarray(layer(STATES), "float32") for layer in (ours, theirs))
+    )
 
 
 @OF_TENSORFLOW
@@ -51,7 +53,7 @@ def test_inference_has_product_and_bias_next_to_each_other(dtype, scope):
             return layer(states, training=False)
 
     graph = infer.get_concrete_function().graph
-    (biases,) = (one for one in graph.get_operations() if one.type == "BiasAdd")
+    (biases,) = (operation for operation in graph.get_operations() if operation.type == "BiasAdd")
     assert biases.inputs[0].op.type == "MatMul"  # no Reshape between them
     assert graph.structured_outputs.shape.as_list() == [None, None, 5]
 
@@ -63,10 +65,10 @@ def test_the_gradient_of_the_bias_is_summed_in_float32(training):
     gradient = tf.cast(np.random.default_rng(1).normal(0.2, 1.0, (16, 170, 5)), tf.bfloat16)
     with tf.GradientTape() as tape:
         outputs = layer(STATES, training=training)
-    found = tape.gradient(outputs, layer.bias.value, output_gradients=gradient)
+    received = tape.gradient(outputs, layer.bias.value, output_gradients=gradient)
     exact = np.sum(np.asarray(gradient, "float64"), axis=(0, 1))
     # Rounded to 8 bits once, at the end.
-    np.testing.assert_allclose(np.asarray(found, "float64"), exact, rtol=1.01 * 2.0**-8)
+    np.testing.assert_allclose(np.asarray(received, "float64"), exact, rtol=1.01 * 2.0**-8)
 
 
 @OF_TENSORFLOW
@@ -96,9 +98,11 @@ def test_no_bias_of_a_model_is_summed_in_half_precision(adapter):
 
     operations = gradients.get_concrete_function().graph.get_operations()
     half = [
-        one for one in operations if one.type == "BiasAddGrad" and one.inputs[0].dtype != tf.float32
+        operation
+        for operation in operations
+        if operation.type == "BiasAddGrad" and operation.inputs[0].dtype != tf.float32
     ]
-    assert not half and any(one.type.startswith("MatMul") for one in operations)
+    assert not half and any(operation.type.startswith("MatMul") for operation in operations)
 
 
 @OF_TENSORFLOW
@@ -108,7 +112,7 @@ def test_the_short_gradient_of_gelu_is_used_in_training_alone():
     def operations(training):
         function = tf.function(lambda inputs: layer(inputs, training=training), autograph=False)
         graph = function.get_concrete_function(tf.constant(STATES)).graph
-        return {one.type for one in graph.get_operations()}
+        return {operation.type for operation in graph.get_operations()}
 
     # A custom gradient hangs on an `IdentityN`.
     assert "IdentityN" in operations(True)

@@ -35,11 +35,13 @@ def test_kl_divergence_equals_pytorch(temperature):
 
 
 def test_kl_divergence_differs_from_soft_cross_entropy_by_a_constant():
-    targets, logits, others = tensors(TARGETS, OUTPUTS, OUTPUTS[::-1].copy())
+    targets, logits, other_logits = tensors(TARGETS, OUTPUTS, OUTPUTS[::-1].copy())
     soft = F.softmax(targets, -1)
-    one, other = (-(soft * F.log_softmax(x, -1)).sum(-1) for x in (logits, others))
+    entropy, other_entropy = (
+        -(soft * F.log_softmax(x, -1)).sum(-1) for x in (logits, other_logits)
+    )
     ours, of_others = (to_numpy(losses.kl_divergence(TARGETS, x)) for x in (OUTPUTS, OUTPUTS[::-1]))
-    assert difference(ours - of_others, one - other) < 2 * TOLERANCE
+    assert difference(ours - of_others, entropy - other_entropy) < 2 * TOLERANCE
 
 
 @pytest.mark.parametrize("temperature", [1.0, 2.0])
@@ -74,6 +76,6 @@ def test_attention_error_is_the_mean_over_heads_and_pairs_of_real_tokens():
     teacher, student = draw.normal(size=(2, 3, 2, 5, 5)).astype("float32")
     received = losses.attention_error(teacher, student, MASK)
     for row, count in enumerate(MASK.sum(1)):
-        one, other = tensors(teacher[row, :, :count, :count], student[row, :, :count, :count])
+        target, output = tensors(teacher[row, :, :count, :count], student[row, :, :count, :count])
         # A mean of up to 50 squares of up to 16; each term of the sum is rounded.
-        assert abs(float(received[row]) - float(F.mse_loss(other, one))) < 50 * 16 * 2.0**-24
+        assert abs(float(received[row]) - float(F.mse_loss(output, target))) < 50 * 16 * 2.0**-24

@@ -29,15 +29,15 @@ def test_rate_and_scale(rate):
     share = (outputs != 0).mean()
     assert abs(share - (1 - rate)) < 5 * deviation + 2**-17
     # Kept units are scaled to preserve the expectation.
-    kept = outputs[outputs != 0]
-    assert (kept == kept[0]).all()
-    assert abs(kept[0] * (1 - rate) - 1) < 2**-17 / (1 - rate) + 1e-6
+    scaled = outputs[outputs != 0]
+    assert (scaled == scaled[0]).all()
+    assert abs(scaled[0] * (1 - rate) - 1) < 2**-17 / (1 - rate) + 1e-6
 
 
 def test_units_are_independent_of_their_neighbors():
     # Two units share one random number; whether one is dropped must not predict the other.
-    kept = (drop(Dropout(0.5)) != 0).ravel()
-    agree = kept[:-1] == kept[1:]
+    mask = (drop(Dropout(0.5)) != 0).ravel()
+    agree = mask[:-1] == mask[1:]
     for share in (agree[::2].mean(), agree[1::2].mean()):
         assert abs(share - 0.5) < 5 * 0.5 / math.sqrt(agree.size / 2)
 
@@ -51,10 +51,10 @@ def test_the_rate_is_finer_than_the_bits_of_a_unit(rate):
 
 
 def test_units_of_a_row_are_independent_although_they_share_a_threshold():
-    kept = drop(Dropout(0.1), inputs=np.ones((4_000, 1_000), "float32")) != 0
+    mask = drop(Dropout(0.1), inputs=np.ones((4_000, 1_000), "float32")) != 0
     # Independent units: the number kept in a row has the variance of a binomial distribution.
     # Five standard deviations of the variance of 4,000 rows.
-    variance = kept.sum(axis=1).var() / (1_000 * 0.09)
+    variance = mask.sum(axis=1).var() / (1_000 * 0.09)
     assert abs(variance - 1) < 5 * math.sqrt(2 / 4_000) + 1_000 * 0.25 / 256**2 / 0.09
 
 

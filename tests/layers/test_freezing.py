@@ -3,7 +3,7 @@
 import keras
 import pytest
 
-from keras_bert_impl.config import Adapter
+from keras_bert_impl.checkpoints.config import Adapter
 from keras_bert_impl.layers import Pooler, TransformerBlock
 from keras_bert_impl.layers.heads import ClassificationHead
 
@@ -25,7 +25,7 @@ def test_a_frozen_layer_stays_frozen_in_another_model(layer):
     states = keras.Input((None, 8))
     inputs = [states, _BIAS] if "block" in layer().name else [states]
     learns, frozen = (
-        keras.Model(inputs, made(*inputs)) for made in (layer(), layer(trainable=False))
+        keras.Model(inputs, instance(*inputs)) for instance in (layer(), layer(trainable=False))
     )
     assert len(learns.trainable_weights) == len(learns.weights) > 0
     assert frozen.trainable_weights == []

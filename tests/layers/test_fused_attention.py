@@ -99,11 +99,11 @@ def test_outputs_and_gradients_equal_the_formula(kernel, kind, window, length):
     if window:
         visible &= np.abs(np.arange(length)[:, None] - np.arange(length)) <= window
     expected, scale = closed_form(query, key, value, slope, visible[:, None])
-    for one, other, size in zip(received, expected, scale):
-        one = np.asarray(one, "float64")
-        assert np.isfinite(one).all()
-        is_real = np.broadcast_to((ids != 0)[:, None, :, None], one.shape)
-        assert (np.abs(one - other) <= ROUNDINGS * size)[is_real].all()
+    for array, exact, size in zip(received, expected, scale):
+        array = np.asarray(array, "float64")
+        assert np.isfinite(array).all()
+        is_real = np.broadcast_to((ids != 0)[:, None, :, None], array.shape)
+        assert (np.abs(array - exact) <= ROUNDINGS * size)[is_real].all()
 
 
 def test_no_row_sees_padding(kernel):
@@ -112,9 +112,9 @@ def test_no_row_sees_padding(kernel):
     query, key, value, _ = drawn(256)
     hidden = (ids == 0)[:, None, :, None]
     outputs = fused.fused_attention(query, key, value, bias)
-    others = fused.fused_attention(query, key + 5 * hidden, value + 5 * hidden, bias)
+    altered = fused.fused_attention(query, key + 5 * hidden, value + 5 * hidden, bias)
     real = np.broadcast_to(~hidden, outputs.shape)
-    np.testing.assert_array_equal(np.asarray(outputs)[real], np.asarray(others)[real])
+    np.testing.assert_array_equal(np.asarray(outputs)[real], np.asarray(altered)[real])
 
 
 @pytest.mark.parametrize("window", [None, 2])
@@ -279,8 +279,8 @@ def test_devices_share_the_batch(kernel):
             assert fused.fused_attention(query[:1], key[:1], value[:1], bias[:1], 64) is None
     finally:
         keras.distribution.set_distribution(None)
-    for one, other in zip(received, expected):
-        assert one.sharding.is_equivalent_to(layout, one.ndim)
+    for array, reference in zip(received, expected):
+        assert array.sharding.is_equivalent_to(layout, array.ndim)
         # XLA may round to bfloat16 at other places of a program for several devices.
-        one, other = (np.asarray(part, "float32") for part in (one, other))
-        np.testing.assert_allclose(one, other, rtol=2.0**-7, atol=1e-6)
+        array, reference = (np.asarray(part, "float32") for part in (array, reference))
+        np.testing.assert_allclose(array, reference, rtol=2.0**-7, atol=1e-6)

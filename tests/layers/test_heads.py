@@ -86,8 +86,8 @@ def test_masked_lm_head_closed_form(embeddings):
     head.build(SEQUENCE.shape)
     randomize(head, scale=0.5)
     # In addition to the table: dense layer, normalization, a bias per token.
-    own = head.count_params() - embeddings.count_params()
-    assert own == (8 * 8 + 8) + 2 * 8 + 11
+    num_parameters = head.count_params() - embeddings.count_params()
+    assert num_parameters == (8 * 8 + 8) + 2 * 8 + 11
     hidden = to_numpy(head.dense.kernel.value).astype("float64")
     hidden = SEQUENCE.astype("float64") @ hidden + to_numpy(head.dense.bias.value)
     hidden = to_numpy(gelu(keras.ops.convert_to_tensor(hidden, "float64")))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from keras import ops
 
-from keras_bert_impl.config import Adapter
+from keras_bert_impl.checkpoints.config import Adapter
 from keras_bert_impl.layers import (
     GlobalAttentionBias,
     LongformerAttention,
@@ -64,9 +64,9 @@ def closed_form(layer, examples, is_global):
     near = np.abs(place[:, None] - place) <= WINDOW
     local, local_scores = attend("", same & (near | is_global[:, None, :]))
     whole, whole_scores = attend("_global", same)
-    chosen = is_global[:, None, :, None]
-    outputs = np.where(chosen, whole, local).transpose(0, 2, 1, 3).reshape(INPUTS.shape)
-    scores = np.where(chosen, whole_scores, local_scores)
+    is_whole = is_global[:, None, :, None]
+    outputs = np.where(is_whole, whole, local).transpose(0, 2, 1, 3).reshape(INPUTS.shape)
+    scores = np.where(is_whole, whole_scores, local_scores)
     return outputs @ weights["output/kernel"] + weights["output/bias"], scores
 
 
@@ -114,7 +114,7 @@ def test_compiled_with_any_length():
         return to_numpy(compiled(run)(INPUTS[:, :length]))
 
     padded = [outputs(length)[1, :6] for length in (6, 7, LENGTH)]  # row 1 has 6 tokens
-    assert max(difference(one, padded[0]) for one in padded[1:]) < TOLERANCE
+    assert max(difference(states, padded[0]) for states in padded[1:]) < TOLERANCE
 
 
 def test_more_global_tokens_than_slots_are_not_a_number():

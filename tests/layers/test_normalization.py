@@ -81,8 +81,10 @@ def test_half_precision_is_computed_in_float32():
 def test_the_closed_form_is_used_in_training_alone(monkeypatch):
     layer, inputs, _ = drawn(True)
     calls = []
-    closed = module._normalized
-    monkeypatch.setattr(module, "_normalized", lambda epsilon: calls.append(1) or closed(epsilon))
+    closed = module._make_normalization
+    monkeypatch.setattr(
+        module, "_make_normalization", lambda epsilon: calls.append(1) or closed(epsilon)
+    )
     layer(inputs)
     layer(inputs, training=False)
     assert not calls

@@ -61,8 +61,8 @@ def test_several_outputs_have_a_gradient_each():
 
     arguments = tf.constant([1.0, 2.0]), tf.constant([4.0, 5.0])
     for function in (gradients, tf.function(gradients), tf.function(gradients, jit_compile=True)):
-        found = np.stack(function(*arguments))
-        np.testing.assert_array_equal(found, [[5, 7], [1, 2], [20, 40], [4, 4]])
+        received = np.stack(function(*arguments))
+        np.testing.assert_array_equal(received, [[5, 7], [1, 2], [20, 40], [4, 4]])
 
 
 def test_a_graph_ends_with_its_function():
@@ -83,7 +83,7 @@ def test_models_leave_no_graphs():
         model.fit(texts, labels, verbose=0)
         del model
         gc.collect()
-        return sum(isinstance(one, FuncGraph) for one in gc.get_objects())
+        return sum(isinstance(tracked, FuncGraph) for tracked in gc.get_objects())
 
     graphs_after_a_fit()  # those of the tokenizer stay with it
     assert graphs_after_a_fit() == graphs_after_a_fit()

@@ -50,19 +50,19 @@ def test_outputs_and_gradients_equal_the_formula_on_a_gpu(length, pieces):
         pytest.skip("needs a GPU of compute capability 9.0")
     rows = [1 + np.arange(length - 30) * pieces // (length - 30), np.arange(length) // 7 % 2 + 1]
     ids = np.stack([np.pad(row, (0, length - len(row))) for row in rows]).astype("int32")
-    for chosen in (ids[:1], ids):  # with offsets if the pieces are few; by the mask
+    for row_ids in (ids[:1], ids):  # with offsets if the pieces are few; by the mask
         query, key, value, slope = jnp.asarray(
-            np.random.default_rng(0).normal(size=(4, len(chosen), 2, length, 64)), "bfloat16"
+            np.random.default_rng(0).normal(size=(4, len(row_ids), 2, length, 64)), "bfloat16"
         )
         query = query * 64**-0.5
 
         def by_formula(query, key, value):
-            same = (chosen[:, :, None] == chosen[:, None, :])[:, None]
+            same = (row_ids[:, :, None] == row_ids[:, None, :])[:, None]
             scores = jnp.where(same, query @ key.swapaxes(-1, -2), -jnp.inf)
             return jax.nn.softmax(scores) @ value
 
         def by_kernel(query, key, value):
-            return fused.fused_attention(query, key, value, jnp.asarray(chosen))
+            return fused.fused_attention(query, key, value, jnp.asarray(row_ids))
 
         outputs, pull = jax.vjp(jax.jit(by_kernel), query, key, value)
         exact, pull_exact = jax.vjp(by_formula, *(x.astype("float32") for x in (query, key, value)))

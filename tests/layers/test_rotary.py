@@ -41,8 +41,8 @@ def test_products_depend_only_on_the_distance():
 
 def test_counted_positions_are_the_default():
     layer = RotaryPositions(100.0)
-    counted = np.tile(np.arange(5, dtype="int32"), (3, 1))
-    assert difference(layer(INPUTS), layer(INPUTS, counted)) == 0
+    positions = np.tile(np.arange(5, dtype="int32"), (3, 1))
+    assert difference(layer(INPUTS), layer(INPUTS, positions)) == 0
 
 
 @pytest.mark.parametrize("dtype", ["mixed_bfloat16", "mixed_float16"])

@@ -67,9 +67,9 @@ def test_equals_pytorch(vocabulary):
     tolerance = (16 * 16 + 4 * np.sqrt(vocabulary)) * 2.0**-24
     np.testing.assert_allclose(losses, expected_losses, rtol=0, atol=tolerance)
     np.testing.assert_array_equal(hits, expected_hits)
-    for one, other in zip(gradients, expected_gradients):
+    for received, expected in zip(gradients, expected_gradients):
         # A gradient is a sum of probabilities times states or rows, of up to 5.
-        np.testing.assert_allclose(one, other, rtol=0, atol=5 * tolerance)
+        np.testing.assert_allclose(received, expected, rtol=0, atol=5 * tolerance)
 
 
 def test_bfloat16_rounds_the_slopes_of_logits_alone():
@@ -81,9 +81,9 @@ def test_bfloat16_rounds_the_slopes_of_logits_alone():
     assert [str(gradient.dtype) for gradient in gradients] == ["bfloat16", "float32", "float32"]
     # A slope, which is at most 1 in sum, and for states the result are rounded by 2**-8 each;
     # states and rows are below 5.
-    for one, other in zip(gradients, expected_gradients):
+    for received, exact in zip(gradients, expected_gradients):
         tolerance = 2 * 2.0**-8 * 2 * 5
-        np.testing.assert_allclose(np.asarray(one, "float64"), other, rtol=0, atol=tolerance)
+        np.testing.assert_allclose(np.asarray(received, "float64"), exact, rtol=0, atol=tolerance)
 
 
 def test_the_label_with_the_largest_logit_is_a_hit():

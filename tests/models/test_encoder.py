@@ -5,10 +5,10 @@ import keras
 import numpy as np
 import pytest
 
-from keras_bert_impl.config import EncoderConfig
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.checkpoints.config import EncoderConfig
 from keras_bert_impl.layers import ClassificationHead, Dropout
 from keras_bert_impl.models.encoder import Encoder
+from keras_bert_impl.utils.errors import InputError
 from tests.helpers import MODERN, TINY, compiled, difference, random_features, randomize, to_numpy
 
 # Bound on the effect of another summation order in float32: some 20 successive sums of at most 24
@@ -70,8 +70,8 @@ def test_defaults_equal_explicit_inputs(encoder):
         "example_ids": np.ones_like(ids),
     }
     expected = encoder(explicit)["sequence_output"]
-    for given in (ids, ids.tolist(), {"token_ids": ids}, {"token_ids": ids, "segment_ids": None}):
-        assert difference(encoder(given)["sequence_output"], expected) < REORDERED
+    for inputs in (ids, ids.tolist(), {"token_ids": ids}, {"token_ids": ids, "segment_ids": None}):
+        assert difference(encoder(inputs)["sequence_output"], expected) < REORDERED
 
 
 @pytest.mark.parametrize("dtype", ["bool", "int64", "uint8"])
@@ -83,8 +83,8 @@ def test_masks_may_have_any_integer_dtype(encoder, features, dtype):
 
 def test_padding_changes_nothing(encoder, features):
     padded = encoder(features)["sequence_output"]
-    other = dict(features, token_ids=np.where(features["padding_mask"], features["token_ids"], 7))
-    assert difference(encoder(other)["sequence_output"][1, :5], padded[1, :5]) == 0
+    noisy = dict(features, token_ids=np.where(features["padding_mask"], features["token_ids"], 7))
+    assert difference(encoder(noisy)["sequence_output"][1, :5], padded[1, :5]) == 0
     alone = {name: value[1:2, :5] for name, value in features.items()}
     assert difference(encoder(alone)["sequence_output"][0], padded[1, :5]) < REORDERED
 
@@ -126,8 +126,8 @@ def assert_packed_equals_separate(encoder, lengths):
     for row, end in zip(separate, ends):
         expected = model(row)["hidden_states"]
         length = row["token_ids"].shape[1]
-        for one, other in zip(received, expected):
-            assert difference(one[0, end - length : end], other[0]) < REORDERED
+        for states, separate_states in zip(received, expected):
+            assert difference(states[0, end - length : end], separate_states[0]) < REORDERED
     assert np.isfinite(to_numpy(received[-1])).all()
 
 
@@ -185,10 +185,10 @@ def test_a_model_of_a_layers_output_takes_the_features_of_a_tokenizer(encoder, s
 @pytest.mark.parametrize("names", [("token_ids",), ("token_ids", "example_ids")])
 def test_a_direct_call_in_training_has_dropout(encoder, names):
     ids = dict.fromkeys(names, np.arange(1, 8, dtype="int32")[None])
-    trained, other = (encoder.call(ids, training=is_training) for is_training in (True, False))
-    own = encoder(ids, training=False)["sequence_output"]
-    np.testing.assert_array_equal(to_numpy(other["sequence_output"]), to_numpy(own))
-    assert difference(trained["sequence_output"], own) > 1e-3
+    trained, inferred = (encoder.call(ids, training=is_training) for is_training in (True, False))
+    states = encoder(ids, training=False)["sequence_output"]
+    np.testing.assert_array_equal(to_numpy(inferred["sequence_output"]), to_numpy(states))
+    assert difference(trained["sequence_output"], states) > 1e-3
 
 
 def test_a_call_with_padding_and_without_a_mask_warns(encoder):
@@ -341,8 +341,8 @@ def test_hidden_states_have_the_symbolic_dtype(features, embedding_dim):
     model = Encoder(config, dtype="mixed_bfloat16").with_outputs("hidden_states")
     symbols = {name: keras.Input((None,), dtype="int32") for name in features}
     announced = model.compute_output_spec(symbols)["hidden_states"]
-    found = [keras.backend.standardize_dtype(s.dtype) for s in model(features)["hidden_states"]]
-    assert found == [symbol.dtype for symbol in announced] == ["float32"] * len(found)
+    dtypes = [keras.backend.standardize_dtype(s.dtype) for s in model(features)["hidden_states"]]
+    assert dtypes == [symbol.dtype for symbol in announced] == ["float32"] * len(dtypes)
 
 
 def test_dropout_paths_are_unique(encoder):
@@ -388,8 +388,8 @@ def test_local_layers_attend_only_in_their_window(modern, features):
     scores = modern.with_outputs("attention_scores")(features)["attention_scores"]
     distance = np.abs(np.arange(9)[:, None] - np.arange(9))
     for index, weights in enumerate(to_numpy(scores)):
-        seen = weights[0].min(0) > 0  # [9, 9], in the row without padding
-        assert (seen == ((distance <= 2) | (index % 2 == 0))).all()
+        visible = weights[0].min(0) > 0  # [9, 9], in the row without padding
+        assert (visible == ((distance <= 2) | (index % 2 == 0))).all()
 
 
 def test_modern_outputs_depend_on_relative_positions(modern, features):

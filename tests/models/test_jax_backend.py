@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PARITY = "tests/interop/test_parity.py"
+PARITY = "tests/checkpoints/interop/test_parity.py"
 ENCODER = "tests/models/test_encoder.py"
 FUSED = "tests/layers/test_fused_attention.py", "tests/layers/test_packed_rows.py"
 
@@ -35,7 +35,7 @@ def test_longformer():
     run_on_jax(
         "tests/layers/test_longformer.py",
         "tests/layers/test_segment_mask.py",
-        "tests/interop/test_longformer.py",
+        "tests/checkpoints/interop/test_longformer.py",
     )
 
 
@@ -53,5 +53,5 @@ def test_everything():
         *(f"--ignore={path}" for path in (*FUSED, "tests/layers/test_cross_entropy.py")),
         ENCODER,
         PARITY,
-        "tests/interop/test_directory.py",
+        "tests/checkpoints/interop/test_directory.py",
     )

@@ -29,22 +29,22 @@ def original_gradients(model, ids, factors, autocast):
 def our_gradients(directory, ids, factors, dtype):
     encoder = Encoder.from_pretrained(directory, dtype=dtype)
     weights = [weight.value for weight in encoder.trainable_variables]
-    others = [weight.value for weight in encoder.non_trainable_variables]
+    frozen = [weight.value for weight in encoder.non_trainable_variables]
 
     def loss(weights):
         features = {"token_ids": ids.astype("int32")}
-        outputs, _ = encoder.stateless_call(weights, others, features)
+        outputs, _ = encoder.stateless_call(weights, frozen, features)
         return ops.sum(ops.cast(outputs["sequence_output"], "float32") * factors)
 
     if keras.backend.backend() == "jax":  # whose steps are always compiled
         loss = compiled(loss)
-    return [to_numpy(one) for one in gradient(loss, weights)]
+    return [to_numpy(slope) for slope in gradient(loss, weights)]
 
 
 def error(exact, rounded):
     """Relative error of all gradients, as one vector."""
-    wrong = sum(np.square(one - other).sum() for one, other in zip(exact, rounded))
-    return (wrong / sum(np.square(one).sum() for one in exact)) ** 0.5
+    wrong = sum(np.square(ideal - actual).sum() for ideal, actual in zip(exact, rounded))
+    return (wrong / sum(np.square(ideal).sum() for ideal in exact)) ** 0.5
 
 
 ON_JAX = pytest.mark.xfail(

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.layers import ClassificationHead, Dropout
 from keras_bert_impl.tasks import (
     FeatureTagger,
@@ -13,6 +12,7 @@ from keras_bert_impl.tasks import (
     TextClassifier,
     TokenClassifier,
 )
+from keras_bert_impl.utils.errors import InputError
 from tests.tasks.helpers import encoder, tokenizer
 
 MODELS = {

@@ -27,9 +27,9 @@ def test_a_variable_takes_the_memory_of_its_tensor_and_is_changed_in_it():
     array = copy_of(np.ones((8, 8)), "float32")
     variable = tf.Variable(lambda: as_tensor(array))
     assert np.shares_memory(np.asarray(memoryview(variable.value())), array)
-    other = tf.Variable(variable)
+    copied = tf.Variable(variable)
     variable.assign_add(tf.ones((8, 8)))
-    assert (variable.numpy() == 2).all() and (other.numpy() == 1).all()
+    assert (variable.numpy() == 2).all() and (copied.numpy() == 1).all()
 
 
 def test_other_types_are_left_to_keras():

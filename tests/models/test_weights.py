@@ -4,10 +4,10 @@ import keras
 import numpy as np
 import pytest
 
-from keras_bert_impl.interop import encoder_tensors, open_model
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.checkpoints.interop import encoder_tensors, open_model
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.models.weights import load_weights, values_deferred
+from keras_bert_impl.utils.errors import InputError
 from tests.helpers import MODERN, TINY, to_numpy
 
 
@@ -18,7 +18,7 @@ def test_deferred_variables_draw_nothing(monkeypatch):
     monkeypatch.setattr(
         keras.initializers.TruncatedNormal,
         "__call__",
-        lambda self, shape, dtype=None, **more: drawn.append(shape) or call(self, shape, dtype),
+        lambda self, shape, dtype=None, **keywords: drawn.append(shape) or call(self, shape, dtype),
     )
     with values_deferred():
         deferred = Encoder(TINY)
@@ -46,9 +46,9 @@ def test_loading_into_a_model_that_has_values(tmp_path):
     source, target = Encoder(TINY), Encoder(TINY)
     source.save_pretrained(tmp_path)
     assert load_weights(target, open_model(tmp_path), encoder_tensors(TINY)) == []
-    for one, other in zip(source.weights, target.weights):
-        assert (to_numpy(one.value) == to_numpy(other.value)).all()
-        assert to_numpy(one.value).dtype == np.float32
+    for expected, received in zip(source.weights, target.weights):
+        assert (to_numpy(expected.value) == to_numpy(received.value)).all()
+        assert to_numpy(expected.value).dtype == np.float32
 
 
 def test_weights_do_not_depend_on_their_file_after_loading(tmp_path):
@@ -60,5 +60,5 @@ def test_weights_do_not_depend_on_their_file_after_loading(tmp_path):
     with open(file, "r+b") as raw:  # the same file, still mapped if somebody maps it
         raw.write(bytes(file.stat().st_size))
     for model in (loaded, has_values):
-        for one, other in zip(source.weights, model.weights):
-            assert (to_numpy(one.value) == to_numpy(other.value)).all()
+        for expected, received in zip(source.weights, model.weights):
+            assert (to_numpy(expected.value) == to_numpy(received.value)).all()

@@ -58,8 +58,8 @@ def wheel(folder):
     if run(sys.executable, "-m", "pip", "--version").returncode:
         pytest.skip("pip is not installed")
     _skip_without_registry(folder)
-    done = run(sys.executable, "-m", "pip", "wheel", "--no-deps", "-w", folder, source)
-    assert done.returncode == 0, done.stderr[-2000:]
+    process = run(sys.executable, "-m", "pip", "wheel", "--no-deps", "-w", folder, source)
+    assert process.returncode == 0, process.stderr[-2000:]
     return next(folder.glob("keras_bert_impl-*.whl"))
 
 
@@ -68,17 +68,17 @@ def installed(folder, extras="serve,metrics,plots"):
     """Installs the wheel into a new environment; returns the folder of its programs."""
     built = wheel(folder)
     target = folder / "environment"
-    done = run(sys.executable, "-m", "venv", target)
-    if done.returncode:
-        pytest.skip(f"no environment can be created: {done.stdout[-300:]}")
-    done = run(target / "bin" / "pip", "install", "--quiet", f"{built}[{extras}]")
-    assert done.returncode == 0, done.stderr[-2000:]
+    process = run(sys.executable, "-m", "venv", target)
+    if process.returncode:
+        pytest.skip(f"no environment can be created: {process.stdout[-300:]}")
+    process = run(target / "bin" / "pip", "install", "--quiet", f"{built}[{extras}]")
+    assert process.returncode == 0, process.stderr[-2000:]
     return target / "bin"
 
 
 def _skip_without_registry(folder):
-    done = run(
+    process = run(
         sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "-d", folder, "pyyaml"
     )
-    if done.returncode:
-        pytest.skip(f"pip reaches no package registry: {done.stderr[-300:]}")
+    if process.returncode:
+        pytest.skip(f"pip reaches no package registry: {process.stderr[-300:]}")

@@ -26,7 +26,7 @@ def test_links_are_absolute():
 def test_python_and_commands_name_what_exists():
     for _, source in blocks.blocks(DESCRIPTION, "python"):
         assert blocks.check_python(source, {}) == []
-    found = [c for _, b in blocks.blocks(DESCRIPTION, "bash") for c in blocks.commands(b)]
-    assert {words[0] for words in found} == {"finetune", "predict", "export", "serve"}
-    for words in found:
+    commands = [c for _, b in blocks.blocks(DESCRIPTION, "bash") for c in blocks.commands(b)]
+    assert {words[0] for words in commands} == {"finetune", "predict", "export", "serve"}
+    for words in commands:
         blocks.check_command(words)

@@ -41,14 +41,14 @@ def blocked_code(code):
 
 def test_the_ranges_are_those_of_the_package():
     extras = SETUP["options.extras_require"]["serve"]
-    known = entries(SETUP["options"]["install_requires"]) | entries(extras)
-    assert entries(REQUIREMENTS) <= known
+    package_ranges = entries(SETUP["options"]["install_requires"]) | entries(extras)
+    assert entries(REQUIREMENTS) <= package_ranges
     assert entries(extras) <= entries(REQUIREMENTS)
 
 
 def test_every_other_dependency_is_blocked():
-    others = entries(SETUP["options"]["install_requires"]) - entries(REQUIREMENTS)
-    names = {re.split("[<>=;]", line)[0].replace("-", "_").lower() for line in others}
+    blocked = entries(SETUP["options"]["install_requires"]) - entries(REQUIREMENTS)
+    names = {re.split("[<>=;]", line)[0].replace("-", "_").lower() for line in blocked}
     by_tensorflow = {"keras", "h5py", "numpy", "ml_dtypes", "requests", "rich", "packaging"}
     assert names - by_tensorflow <= MODULES
 

@@ -5,7 +5,7 @@ from email.parser import Parser
 
 import pytest
 
-from keras_bert_impl.version import __version__
+from keras_bert_impl.utils.version import __version__
 from tests.packaging import environment
 
 pytestmark = pytest.mark.slow
@@ -21,9 +21,9 @@ def keras_bert(build_folder, folder):
     programs = environment.installed(build_folder)
 
     def run(*arguments):
-        done = environment.run(programs / "keras-bert", *arguments, cwd=folder)
-        assert done.returncode == 0, done.stderr[-2000:]
-        return done.stdout
+        process = environment.run(programs / "keras-bert", *arguments, cwd=folder)
+        assert process.returncode == 0, process.stderr[-2000:]
+        return process.stdout
 
     run.program = programs / "keras-bert"
     return run
@@ -49,8 +49,8 @@ def test_metadata(build_folder):
 
 
 def test_dependencies_agree(build_folder):
-    done = environment.run(environment.installed(build_folder) / "pip", "check")
-    assert done.stdout == "No broken requirements found.\n", done.stdout
+    process = environment.run(environment.installed(build_folder) / "pip", "check")
+    assert process.stdout == "No broken requirements found.\n", process.stdout
 
 
 def test_version_and_models(keras_bert):

@@ -8,16 +8,16 @@ import pytest
 import safetensors.numpy
 import yaml
 
+from keras_bert_impl.checkpoints.interop import open_model, read_encoder_config
+from keras_bert_impl.checkpoints.interop.sentence_transformers import read_sentence_settings
 from keras_bert_impl.cli.main import main
-from keras_bert_impl.interop import open_model, read_encoder_config
-from keras_bert_impl.interop.sentence_transformers import read_sentence_settings
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.pretraining import adapt, adaptation, read_manifest
 from keras_bert_impl.pretraining.corpus.cutting import split_of
 from keras_bert_impl.pretraining.corpus.readers import Document
 from keras_bert_impl.pretraining.settings import AdaptationSettings
 from keras_bert_impl.tasks import TextEmbedder
 from keras_bert_impl.tokenizers import Tokenizer
+from keras_bert_impl.utils.errors import InputError
 from tests.tasks.helpers import WORDS, encoder, finetune_command, run_script, tokenizer
 
 SETTINGS = {"adapt_steps": 2, "adapt_batch_size": 4, "adapt_length": 16}
@@ -41,8 +41,8 @@ def write_text(path, seed=0):
 
 
 def tensors(directory):
-    found = safetensors.numpy.load_file(directory / "model.safetensors")
-    return {name.removeprefix("bert."): tensor for name, tensor in found.items()}
+    weights = safetensors.numpy.load_file(directory / "model.safetensors")
+    return {name.removeprefix("bert."): tensor for name, tensor in weights.items()}
 
 
 def test_the_encoder_learns_and_keeps_its_pooler_and_tokenizer(folder):
@@ -109,9 +109,9 @@ def test_only_the_documents_that_the_steps_need_are_prepared(folder, tmp_path, m
     rows = [manifest["splits"][split]["rows"] for split in ("train", "held_out")]
     assert rows[0] >= 8 and rows[1] >= 1
     documents = [Document("here", [text], False) for text in texts]
-    chosen = [text.split()[-1] for text in adaptation._texts(documents, 44.5 / 990)]
-    gaps = np.diff([*map(int, chosen), 990])
-    assert chosen[0] == "0" and set(gaps[:-1]) == {22, 23}  # 990 / 44.5 = 22.2
+    numbers = [text.split()[-1] for text in adaptation._sample_texts(documents, 44.5 / 990)]
+    gaps = np.diff([*map(int, numbers), 990])
+    assert numbers[0] == "0" and set(gaps[:-1]) == {22, 23}  # 990 / 44.5 = 22.2
 
 
 def test_too_few_documents_have_none_held_out(folder, tmp_path):
@@ -124,7 +124,7 @@ def test_too_few_documents_have_none_held_out(folder, tmp_path):
 @pytest.mark.parametrize("count", [20, 49, 98, 103, 500])
 def test_at_least_one_document_is_held_out(count):
     settings = AdaptationSettings(adapt_steps=10**6)
-    used = adaptation._needed(adaptation._Corpus("", count, 600_000 * count), settings, 128)
+    used = adaptation._compute_needed(adaptation._Corpus("", count, 600_000 * count), settings, 128)
     assert used.documents == count and used.held_out <= 0.1
     assert any(split_of(number, used.held_out, seed=1) == "held_out" for number in range(count))
 
@@ -174,10 +174,10 @@ def test_accepts_corrected_text_after_rejected_text(folder, tmp_path, monkeypatc
 
 
 def test_another_adaptation_in_the_same_directory(folder, tmp_path, monkeypatch):
-    other = write_text(tmp_path / "other.txt", seed=1)
+    other_corpus = write_text(tmp_path / "other.txt", seed=1)
     text, out = folder / "corpus.txt", folder / "adapt"
     with pytest.raises(InputError, match="contains a model adapted with other text"):
-        adapt(folder / "base", other, out, **SETTINGS)
+        adapt(folder / "base", other_corpus, out, **SETTINGS)
     with pytest.raises(InputError, match="a different sequence length"):
         adapt(folder / "base", text, out, **SETTINGS | {"adapt_length": 8})
     with pytest.raises(InputError, match="other settings .total_steps was 2"):

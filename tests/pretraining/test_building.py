@@ -7,11 +7,11 @@ import types
 import pytest
 import transformers
 
-from keras_bert_impl.interop import huggingface_config
-from keras_bert_impl.interop.huggingface import encoder_config
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.checkpoints.interop import huggingface_config
+from keras_bert_impl.checkpoints.interop.huggingface import encoder_config
 from keras_bert_impl.pretraining import building
 from keras_bert_impl.pretraining.pretrainer import Pretrainer
+from keras_bert_impl.utils.errors import InputError
 from tests.tasks.helpers import encoder
 
 

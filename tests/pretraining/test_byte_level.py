@@ -49,13 +49,13 @@ def test_pairs_are_packed_like_the_tokenizer(tmp_path, roberta, objective):
     dataset = pretraining_dataset(tmp_path / "records", 8, objectives=["left_to_right"])
     features = {name: value.numpy() for name, value in next(iter(dataset))[0].items()}
     assert not features["segment_ids"].any()  # RoBERTa has one segment
-    seen = 0
+    num_pairs = 0
     for row, numbers in zip(features["token_ids"], features["example_ids"]):
         for number in range(1, numbers.max() + 1):
             ids = row[numbers == number]
-            first, rest = np.flatnonzero(ids == roberta.sep_id)[:2]
-            assert rest == first + 1 < len(ids) - 2  # the second segment is not empty
-            expected = roberta([(text(roberta, ids[1:first]), text(roberta, ids[rest + 1 : -1]))])
+            first, second = np.flatnonzero(ids == roberta.sep_id)[:2]
+            assert second == first + 1 < len(ids) - 2  # the second segment is not empty
+            expected = roberta([(text(roberta, ids[1:first]), text(roberta, ids[second + 1 : -1]))])
             np.testing.assert_array_equal(ids, expected["token_ids"][0, : len(ids)])
-            seen += 1
-    assert seen >= 8
+            num_pairs += 1
+    assert num_pairs >= 8

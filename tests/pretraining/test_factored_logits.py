@@ -51,11 +51,11 @@ def test_steps_equal_those_with_whole_logits(objective, monkeypatch):
     monkeypatch.setattr(heads, "are_logits_factored", lambda: False)
     expected_logs, expected, _ = trained(objective)
     assert {"loss", f"{objective.name}_loss", f"{objective.name}_accuracy"} <= set(logs[0])
-    for one, other in zip(logs, expected_logs):
-        assert one == pytest.approx(other, rel=1e-5)
+    for actual, reference in zip(logs, expected_logs):
+        assert actual == pytest.approx(reference, rel=1e-5)
     # Gradients are sums of some hundred products of up to 1; attention's dropout is drawn alike.
-    for one, other in zip(weights, expected):
-        np.testing.assert_allclose(one, other, rtol=0, atol=300 * 2.0**-24)
+    for actual, reference in zip(weights, expected):
+        np.testing.assert_allclose(actual, reference, rtol=0, atol=300 * 2.0**-24)
 
 
 def test_other_calls_return_logits():

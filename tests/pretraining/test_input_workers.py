@@ -28,7 +28,7 @@ def ended(monkeypatch):
         addresses.append(address)
         event.set()
 
-    monkeypatch.setattr(input_workers, "_end", end)
+    monkeypatch.setattr(input_workers, "_stop_run", end)
     return event, addresses
 
 
@@ -67,9 +67,9 @@ def test_run_ends_with_its_input_worker_and_resumes_without(records_directory, t
     )
     run = tmp_path / "run"
 
-    def command(*more):
-        given = [f"--{name.replace('_', '-')}={value}" for name, value in settings.items()]
-        return [*COMMAND, "pretrain", str(records_directory), "--out", str(run), *given, *more]
+    def command(*extra):
+        flags = [f"--{name.replace('_', '-')}={value}" for name, value in settings.items()]
+        return [*COMMAND, "pretrain", str(records_directory), "--out", str(run), *flags, *extra]
 
     def reports():
         path = run / "metrics.jsonl"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert_impl.interop import encoder_config
+from keras_bert_impl.checkpoints.interop import encoder_config
 from keras_bert_impl.layers.basic import dropout_seed, recomputation
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.pretraining import Pretrainer
@@ -61,6 +61,6 @@ def test_run_on_jax_equals_tensorflow(records_directory, tmp_path, settings, mon
     monkeypatch.setenv("KERAS_BACKEND", "jax")
     runs = json.dumps({"jax": settings})
     output_of(start_python(PROGRAM, records_directory, tmp_path, runs), timeout=900)
-    found = weights(tmp_path / "jax")
+    received = weights(tmp_path / "jax")
     for path, value in weights(tmp_path / "tensorflow").items():
-        np.testing.assert_allclose(found[path], value, rtol=0, atol=1e-4, err_msg=path)
+        np.testing.assert_allclose(received[path], value, rtol=0, atol=1e-4, err_msg=path)

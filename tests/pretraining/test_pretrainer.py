@@ -9,10 +9,10 @@ import tensorflow as tf
 import torch
 import transformers
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.pretraining.pretrainer import Pretrainer
 from keras_bert_impl.training.optimizers.adamw import AdamW
+from keras_bert_impl.utils.errors import InputError
 from tests.helpers import TINY, randomize
 
 LENGTH, PREDICTIONS, EXAMPLES = 12, 4, 2
@@ -87,11 +87,11 @@ def test_training_equals_pytorch(tmp_path):
     model.compile(AdamW(1e-2, weight_decay=0.01, epsilon=1e-3, global_clipnorm=1.0))
     model.save_pretrained(tmp_path)
     theirs = transformers.BertForPreTraining.from_pretrained(tmp_path).double().train()
-    decayed, kept = [], []
+    decayed, undecayed = [], []
     for name, weight in theirs.named_parameters():
-        (kept if name.endswith("bias") or "LayerNorm" in name else decayed).append(weight)
+        (undecayed if name.endswith("bias") or "LayerNorm" in name else decayed).append(weight)
     optimizer = torch.optim.AdamW(
-        [{"params": decayed, "weight_decay": 0.01}, {"params": kept, "weight_decay": 0.0}],
+        [{"params": decayed, "weight_decay": 0.01}, {"params": undecayed, "weight_decay": 0.0}],
         lr=1e-2,
         eps=1e-3,
     )
@@ -190,11 +190,11 @@ def test_loss_is_the_sum_of_two_means_over_labeled_positions(pretrainer):
     for name in labels:
         scores = np.asarray(logits[name], "float64")
         log_sums = np.log(np.exp(scores).sum(axis=-1))
-        chosen = np.take_along_axis(scores, labels[name][..., None], axis=-1)[..., 0]
-        losses = log_sums - chosen
+        label_scores = np.take_along_axis(scores, labels[name][..., None], axis=-1)[..., 0]
+        losses = log_sums - label_scores
         expected += (losses * weights[name]).sum() / weights[name].sum()
-    found = pretrainer.evaluate(features, labels, sample_weight=weights, verbose=0, batch_size=3)
-    assert found[0] == pytest.approx(expected, rel=1e-5)
+    metrics = pretrainer.evaluate(features, labels, sample_weight=weights, verbose=0, batch_size=3)
+    assert metrics[0] == pytest.approx(expected, rel=1e-5)
 
 
 def test_the_loss_of_several_batches_is_the_mean_over_their_labels():
@@ -227,12 +227,12 @@ def test_accuracy_counts_the_highest_logits(pretrainer):
         labels[name][::2] = highest[::2]  # random labels would almost never be right
         right = (highest == labels[name]) * weights[name]
         expected[name] = right.sum() / weights[name].sum()
-    found = pretrainer.evaluate(
+    metrics = pretrainer.evaluate(
         features, labels, sample_weight=weights, verbose=0, batch_size=4, return_dict=True
     )
     for name, accuracy in expected.items():
         assert 0.4 < accuracy < 1.0
-        assert found[f"{name}_accuracy"] == pytest.approx(accuracy, rel=1e-6)
+        assert metrics[f"{name}_accuracy"] == pytest.approx(accuracy, rel=1e-6)
 
 
 def test_packing_does_not_change_logits(pretrainer):

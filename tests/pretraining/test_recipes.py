@@ -33,12 +33,12 @@ def test_recipes_state_their_source_and_prepare_command(name):
         options = f"--length {length} --objective {recipe['records_objective']}"
         assert length is None or any(f"prepare {options}"[8:] in line for line in lines)
     assert f"--recipe {name} " in lines[-1]
-    given = {}
+    paths = {}
     if "--long-records " in lines[-1]:
-        given["long_records"] = "records-512"
+        paths["long_records"] = "records-512"
     if "--teacher " in lines[-1]:
-        given["teacher"] = "TEACHER"
-    PretrainSettings(**recipe | given)  # checks which settings go together
+        paths["teacher"] = "TEACHER"
+    PretrainSettings(**recipe | paths)  # checks which settings go together
     assert recipe["records_objective"] in RECORDS_OBJECTIVES
     kinds = (ByteLevelBPETokenizer, SentencePieceTokenizer, WordPieceTokenizer)
     assert recipe["records_tokenizer"] in [kind.kind for kind in kinds]
@@ -141,12 +141,12 @@ def test_overrides_win_over_a_recipe(as_file, records_directory, tmp_path):
 def traced(*names):
     """Returns the results of `trace_recipes.py` by recipe."""
     script = Path(__file__).with_name("trace_recipes.py")
-    found = {}
+    results = {}
     for line in output_of(start_python(script, *names), timeout=1800).splitlines():
         if line.startswith("{"):
             result = json.loads(line)
-            found.setdefault(result["name"], []).append(result)
-    return found
+            results.setdefault(result["name"], []).append(result)
+    return results
 
 
 @pytest.fixture(scope="module")

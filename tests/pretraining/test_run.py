@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 import yaml
 
-from keras_bert_impl.config import EncoderConfig
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.checkpoints.config import EncoderConfig
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.pretraining.corpus.preparation import prepare
 from keras_bert_impl.pretraining.pretrainer import Pretrainer
 from keras_bert_impl.pretraining.run import pretrain
 from keras_bert_impl.pretraining.settings import PretrainSettings
 from keras_bert_impl.tokenizers import Tokenizer, WordPieceTokenizer
+from keras_bert_impl.utils.errors import InputError
 from tests.pretraining.helpers import CONFIG, Stop, settings_of, weights
 
 
@@ -113,12 +113,12 @@ def test_sigterm_saves_at_the_end_of_the_interval(
 def test_four_replicas_reach_the_weights_of_one_device(records_directory, tmp_path, settings):
     # Epsilon as in the step tests: Adam amplifies rounding by at most rate / epsilon = 10.
     settings |= {"dropout": 0.0, "epsilon": 1e-3, "bias_correction": True}
-    one = pretrain(records_directory, tmp_path / "one", **settings)
+    single = pretrain(records_directory, tmp_path / "one", **settings)
     with pytest.raises(KeyboardInterrupt):
         pretrain(records_directory, tmp_path / "four", "mirrored", callbacks=[Stop(4)], **settings)
     four = pretrain(records_directory, tmp_path / "four", "mirrored", **settings)
     assert four.distribute_strategy.num_replicas_in_sync == 4
-    np.testing.assert_allclose(weights(four), weights(one), rtol=0, atol=1e-6)
+    np.testing.assert_allclose(weights(four), weights(single), rtol=0, atol=1e-6)
     scores = [json.loads((tmp_path / run / "scores.json").read_text()) for run in ("one", "four")]
     assert scores[1] == pytest.approx(scores[0], rel=1e-6)
 
@@ -157,12 +157,12 @@ def test_rejects_invalid_arguments(undisturbed, records_directory, tmp_path, set
         pretrain(records_directory, records_directory, **settings)
     with pytest.raises(InputError, match="contains a run"):
         pretrain(records_directory, run, resume=False, **settings)
-    other = tmp_path / "other-model"
+    folder = tmp_path / "other-model"
     vocabulary_of_another = Pretrainer.from_pretrained(run / "model", ["masked_lm"])
-    vocabulary_of_another.save_pretrained(other)
-    text = (other / "config.json").read_text().replace('"vocab_size": 208', '"vocab_size": 209')
-    (other / "config.json").write_text(text)
-    refused("word_embeddings.weight must have shape .209, 16.", model=str(other))
+    vocabulary_of_another.save_pretrained(folder)
+    text = (folder / "config.json").read_text().replace('"vocab_size": 208', '"vocab_size": 209')
+    (folder / "config.json").write_text(text)
+    refused("word_embeddings.weight must have shape .209, 16.", model=str(folder))
     assert not (tmp_path / "other").exists()  # the corrected command finds no folder
 
 
@@ -246,12 +246,12 @@ def test_another_tokenizer(records_directory, corpus, tokenizer, tmp_path, setti
     # The same number of tokens, with two of them swapped.
     pieces = list(tokenizer.vocabulary)
     pieces[-1], pieces[-2] = pieces[-2], pieces[-1]
-    other = WordPieceTokenizer(pieces)
-    prepare(corpus, tmp_path / "long", other, length=32, num_workers=1)
+    other_tokenizer = WordPieceTokenizer(pieces)
+    prepare(corpus, tmp_path / "long", other_tokenizer, length=32, num_workers=1)
     long_records = {"long_records": str(tmp_path / "long"), "long_part": 0.4}
     model = tmp_path / "model"
     shape = EncoderConfig(
-        vocabulary_size=other.vocabulary_size,
+        vocabulary_size=other_tokenizer.vocabulary_size,
         hidden_dim=16,
         num_layers=1,
         num_heads=2,
@@ -259,7 +259,7 @@ def test_another_tokenizer(records_directory, corpus, tokenizer, tmp_path, setti
         max_length=32,
     )
     Encoder(shape).save_pretrained(model)
-    other.save_pretrained(model)
+    other_tokenizer.save_pretrained(model)
     for changes in (long_records, {"model": str(model)}):
         with pytest.raises(InputError, match="the records were prepared with another tokenizer"):
             pretrain(records_directory, tmp_path / "run", **settings | changes)
@@ -283,14 +283,14 @@ def test_records_that_are_damaged_while_the_run_reads_them(records_directory, tm
                         change(path)
 
         # Longer than what was prefetched.
-        more = {"total_steps": 300, "callbacks": [Damage(3)]}
+        keywords = {"total_steps": 300, "callbacks": [Damage(3)]}
         with pytest.raises(InputError, match=message):
-            pretrain(copy, work / "run", **settings | more)
+            pretrain(copy, work / "run", **settings | keywords)
         shutil.rmtree(copy)
         shutil.copytree(records_directory, copy)
-        del more["callbacks"]
-        resumed = pretrain(copy, work / "run", **settings | more)
-        whole = pretrain(records_directory, work / "whole", **settings | more)
+        del keywords["callbacks"]
+        resumed = pretrain(copy, work / "run", **settings | keywords)
+        whole = pretrain(records_directory, work / "whole", **settings | keywords)
         np.testing.assert_array_equal(weights(whole), weights(resumed))
 
 
@@ -315,7 +315,7 @@ def test_other_objectives(records_directory, tmp_path, settings, objectives, cha
     model = pretrain(records_directory, run, **settings)
     scores = json.loads((run / "scores.json").read_text())
     names = objectives if objectives != ["replaced_token"] else ["masked_lm", "replaced_token"]
-    assert set(scores) == {"loss"} | {f"{n}_{what}" for n in names for what in ("loss", "accuracy")}
+    assert set(scores) == {"loss"} | {f"{n}_{kind}" for n in names for kind in ("loss", "accuracy")}
     factors = {"replaced_token": 50.0}
     expected = sum(factors.get(name, 1.0) * scores[f"{name}_loss"] for name in names)
     # Means of batch means differ slightly from means over all positions.

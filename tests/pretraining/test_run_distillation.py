@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert_impl.config import EncoderConfig
-from keras_bert_impl.conversion.formats import student_of
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.checkpoints.config import EncoderConfig
+from keras_bert_impl.models.conversion.formats import student_of
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.pretraining.objectives import MaskedLM
 from keras_bert_impl.pretraining.pretrainer import Pretrainer
 from keras_bert_impl.pretraining.run import pretrain
 from keras_bert_impl.tokenizers import WordPieceTokenizer
+from keras_bert_impl.utils.errors import InputError
 from tests.helpers import newest_checkpoint
 from tests.pretraining.test_run import Stop, settings_of, weights
 
@@ -97,10 +97,10 @@ def test_rejects_invalid_arguments(records_directory, tmp_path, settings, tokeni
     refused("teacher is only for the objectives distillation and layer_distillation")
     refused("set teacher=DIR", objectives=["distillation"], teacher=None)
     vocabulary = [*tokenizer.vocabulary[:-1], "other"]
-    other = write_teacher(tmp_path / "other", WordPieceTokenizer(vocabulary))
+    other_teacher = write_teacher(tmp_path / "other", WordPieceTokenizer(vocabulary))
     refused(
         "not prepared with the tokenizer of the teacher",
         objectives=["distillation"],
-        teacher=str(other),
+        teacher=str(other_teacher),
     )
     assert not (tmp_path / "run").exists()

@@ -41,15 +41,15 @@ def saved(run):
     return weights(Pretrainer.from_pretrained(run / "model", OBJECTIVES))
 
 
-def assert_same_lines(one, other, names):
+def assert_same_lines(first, second, names):
     for name in names:
-        expected = [line[name] for line in lines_of(one)]
-        assert [line[name] for line in lines_of(other)] == pytest.approx(expected, rel=1e-4), name
+        expected = [line[name] for line in lines_of(first)]
+        assert [line[name] for line in lines_of(second)] == pytest.approx(expected, rel=1e-4), name
 
 
-def assert_same_run(one, other):
-    assert_same_lines(one, other, ("loss", "masked_lm_loss", "gradient_norm", "highest_loss"))
-    np.testing.assert_allclose(saved(other), saved(one), rtol=0, atol=1e-4)
+def assert_same_run(first, second):
+    assert_same_lines(first, second, ("loss", "masked_lm_loss", "gradient_norm", "highest_loss"))
+    np.testing.assert_allclose(saved(second), saved(first), rtol=0, atol=1e-4)
 
 
 def test_run_on_jax_devices_equals_tensorflow(records_directory, tmp_path, settings, on_jax):
@@ -68,11 +68,11 @@ def test_run_on_jax_devices_equals_tensorflow(records_directory, tmp_path, setti
 @pytest.mark.slow
 def test_devices_and_rematerialization_change_nothing(tmp_path, settings, on_jax):
     settings |= {"dropout": 0.2}
-    others = {"devices": {}, "again": {"remat": True}, "model": {"model_devices": 4}}
-    runs = {name: settings | more for name, more in others.items()}
+    variants = {"devices": {}, "again": {"remat": True}, "model": {"model_devices": 4}}
+    runs = {name: settings | changes for name, changes in variants.items()}
     on_jax(8, one=settings | {"strategy": "one_device"}, **runs)
-    for other in others:
-        assert_same_run(tmp_path / "one", tmp_path / other)
+    for variant in variants:
+        assert_same_run(tmp_path / "one", tmp_path / variant)
 
 
 @pytest.mark.slow
@@ -95,8 +95,8 @@ def test_devices_change_nothing_with_all_options(tmp_path, settings, on_jax):
         one_lamb=lamb | {"strategy": "one_device"},
         devices_lamb=lamb,
     )
-    for one, other in ("one", "devices"), ("one", "model"), ("one_lamb", "devices_lamb"):
-        assert_same_run(tmp_path / one, tmp_path / other)
+    for first, second in ("one", "devices"), ("one", "model"), ("one_lamb", "devices_lamb"):
+        assert_same_run(tmp_path / first, tmp_path / second)
 
 
 @pytest.mark.slow
@@ -183,8 +183,8 @@ def test_rejects_invalid_arguments(records_directory, tmp_path, settings, monkey
         "--batch-size=8",
     ]
 
-    def error_of(*more):
-        ended = subprocess.run([*command, *more], capture_output=True, text=True)
+    def error_of(*options):
+        ended = subprocess.run([*command, *options], capture_output=True, text=True)
         assert ended.returncode == 2, ended.stderr
         return ended.stderr
 

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.pretraining import run, stages
 from keras_bert_impl.pretraining.corpus.preparation import prepare
 from keras_bert_impl.pretraining.pretrainer import Pretrainer
@@ -16,6 +15,7 @@ from keras_bert_impl.pretraining.run import pretrain
 from keras_bert_impl.pretraining.settings import PretrainSettings
 from keras_bert_impl.pretraining.stages import Stage, StageData, plan
 from keras_bert_impl.training.optimizers.schedules import SpendsBudget
+from keras_bert_impl.utils.errors import InputError
 from tests.pretraining.helpers import Stop, weights
 
 BATCH = 8
@@ -40,16 +40,16 @@ def test_one_stage():
 
 
 def test_batches_double_and_rows_follow_on():
-    found = planned(first_batch_size=2, ramp_steps=40)
-    assert [(s.batch_size, s.first, s.end) for s in found] == [(2, 0, 4), (4, 4, 8), (8, 8, 20)]
-    assert [stage.first_row for stage in found] == [0, 20 * 2, 20 * 2 + 20 * 4]
-    assert found[2].row(9) == found[2].first_row + 5 * 8
+    schedule = planned(first_batch_size=2, ramp_steps=40)
+    assert [(s.batch_size, s.first, s.end) for s in schedule] == [(2, 0, 4), (4, 4, 8), (8, 8, 20)]
+    assert [stage.first_row for stage in schedule] == [0, 20 * 2, 20 * 2 + 20 * 4]
+    assert schedule[2].row(9) == schedule[2].first_row + 5 * 8
 
 
 def test_long_rows_come_last_from_the_first_row():
-    found = planned(long_records="long", long_part=0.1)
-    assert [(s.records, s.first, s.end) for s in found] == [("short", 0, 18), ("long", 18, 20)]
-    assert [stage.row(stage.first) for stage in found] == [0, 0]
+    schedule = planned(long_records="long", long_part=0.1)
+    assert [(s.records, s.first, s.end) for s in schedule] == [("short", 0, 18), ("long", 18, 20)]
+    assert [stage.row(stage.first) for stage in schedule] == [0, 0]
     both = planned(long_records="long", long_part=0.5, first_batch_size=4, ramp_steps=75)
     assert [(s.records, s.batch_size, s.first_row) for s in both] == [
         ("short", 4, 0),
@@ -69,8 +69,8 @@ def steps_by_stage(**changes):
 
 def test_rounding_drops_no_stage():
     # A tenth of 400 steps is 40, less than half of a report interval.
-    found = steps_by_stage(total_steps=400, report_every=100, long_records="long", long_part=0.1)
-    assert found == {("short", BATCH): 360, ("long", BATCH): 40}
+    steps = steps_by_stage(total_steps=400, report_every=100, long_records="long", long_part=0.1)
+    assert steps == {("short", BATCH): 360, ("long", BATCH): 40}
     few = steps_by_stage(total_steps=10, report_every=5, long_records="long", long_part=0.01)
     assert few == {("short", BATCH): 9, ("long", BATCH): 1}
     # Four doublings within one report interval: each size gets its steps.
@@ -86,13 +86,13 @@ def test_rounding_drops_no_stage():
 
 def test_the_last_interval_may_be_shorter():
     settings = PretrainSettings(total_steps=250, report_every=100, batch_size=BATCH)
-    found = plan("short", settings)
-    assert [(s.first, s.end, s.steps, s.first_step) for s in found] == [
+    schedule = plan("short", settings)
+    assert [(s.first, s.end, s.steps, s.first_step) for s in schedule] == [
         (0, 2, 100, 0),
         (2, 3, 50, 200),
     ]
-    assert [stages.step_of(found, finished) for finished in range(4)] == [0, 100, 200, 250]
-    assert found[1].first_row == 200 * BATCH and found[0].same_batches(found[1])
+    assert [stages.step_of(schedule, finished) for finished in range(4)] == [0, 100, 200, 250]
+    assert schedule[1].first_row == 200 * BATCH and schedule[0].same_batches(schedule[1])
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -109,20 +109,20 @@ def test_a_plan_has_every_step_and_row_once(seed):
         ramp_steps=int(draw.integers(doublings, total)) if doublings else 0,
         **longer if draw.random() < 0.5 else {},
     )
-    found = plan("short", settings)
+    schedule = plan("short", settings)
     step, rows, ends = 0, {"short": 0, "long": 0}, set()
-    for number, stage in enumerate(found):
-        assert stage.first == (found[number - 1].end if number else 0)
+    for number, stage in enumerate(schedule):
+        assert stage.first == (schedule[number - 1].end if number else 0)
         for finished in range(stage.first, stage.end):
-            assert stage.step(finished) == stages.step_of(found, finished) == step
+            assert stage.step(finished) == stages.step_of(schedule, finished) == step
             assert stage.row(finished) == rows[stage.records]
             assert 0 < stage.steps <= every
             step += stage.steps
             rows[stage.records] += stage.rows
             ends.add(step)
     assert step == total and set(range(every, total, every)) <= ends
-    assert {stage.batch_size for stage in found} == {16 >> n for n in range(doublings + 1)}
-    assert ("long" in {stage.records for stage in found}) == (settings.long_records is not None)
+    assert {stage.batch_size for stage in schedule} == {16 >> n for n in range(doublings + 1)}
+    assert ("long" in {stage.records for stage in schedule}) == (settings.long_records is not None)
 
 
 @pytest.mark.parametrize(
@@ -280,8 +280,8 @@ def test_spike_stops_a_run_that_resumes_without_these_rows(
     with pytest.raises(KeyboardInterrupt):  # after the spike, in the interval that replaces it
         pretrain(records_directory, run, callbacks=[Stop(4)], **settings)
     assert [line["step"] for line in lines_of(run)] == [2]
-    found = pretrain(records_directory, run, **settings)
-    np.testing.assert_array_equal(weights(found), weights(expected))
+    model = pretrain(records_directory, run, **settings)
+    np.testing.assert_array_equal(weights(model), weights(expected))
     assert [line["step"] for line in lines_of(run)] == [2, 4, 6]
 
 
@@ -318,8 +318,8 @@ def test_spike_in_the_first_interval_is_skipped(records_directory, tmp_path, set
         patched.setattr(stages, "pretraining_dataset", without)
         expected = pretrain(records_directory, tmp_path / "without", **settings)
     monkeypatch.setattr(stages, "pretraining_dataset", batches(1, poison))
-    found = pretrain(records_directory, tmp_path / "run", on_spike="skip", **settings)
-    np.testing.assert_array_equal(weights(found), weights(expected))
+    model = pretrain(records_directory, tmp_path / "run", on_spike="skip", **settings)
+    np.testing.assert_array_equal(weights(model), weights(expected))
 
 
 @pytest.mark.slow

@@ -28,13 +28,13 @@ def test_workers_skip_a_spike_of_one_worker(records_directory, tmp_path, setting
     arguments = [PROGRAM, records_directory]
     with machines(count) if network == "namespaces" else contextlib.nullcontext() as hosts:
         many = [*arguments, tmp_path / "many", json.dumps(settings)]
-        said = run_workers(*many, count=count, machines=hosts)
-    said.append(output_of(start_python(*arguments, tmp_path / "one", json.dumps(settings))))
-    assert all("rolling back and skipping these 16 rows" in text for text in said)
-    one, many = lines_of(tmp_path / "one"), lines_of(tmp_path / "many")
+        outputs = run_workers(*many, count=count, machines=hosts)
+    outputs.append(output_of(start_python(*arguments, tmp_path / "one", json.dumps(settings))))
+    assert all("rolling back and skipping these 16 rows" in text for text in outputs)
+    single, many = lines_of(tmp_path / "one"), lines_of(tmp_path / "many")
     assert [line["step"] for line in many] == [2, 4, 6, 8, 10, 12]
     for name in "loss", "masked_lm_loss", "next_sentence_loss", "gradient_norm":
-        expected = [line[name] for line in one]
+        expected = [line[name] for line in single]
         assert [line[name] for line in many] == pytest.approx(expected, rel=1e-4), name
     scores, expected = (
         json.loads((tmp_path / run / "scores.json").read_text()) for run in ("many", "one")

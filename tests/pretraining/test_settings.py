@@ -4,9 +4,9 @@ import dataclasses
 
 import pytest
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.pretraining.objectives import as_objectives
 from keras_bert_impl.pretraining.settings import MASKED_OBJECTIVES, PretrainSettings
+from keras_bert_impl.utils.errors import InputError
 
 # Not the defaults.
 MASKS = {
@@ -80,7 +80,7 @@ def test_objectives_are_some_and_each_once(objectives):
 
 def test_one_objective_needs_no_list():
     assert PretrainSettings(objectives="masked_lm").objectives == ("masked_lm",)
-    assert [one.name for one in as_objectives("masked_lm")] == ["masked_lm"]
+    assert [objective.name for objective in as_objectives("masked_lm")] == ["masked_lm"]
 
 
 def test_input_workers_are_named_once():

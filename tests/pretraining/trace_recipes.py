@@ -17,9 +17,9 @@ from pathlib import Path
 
 import tensorflow as tf
 
-from keras_bert_impl.config import EncoderConfig
-from keras_bert_impl.conversion.formats import student_of
-from keras_bert_impl.interop import encoder_config, huggingface_config
+from keras_bert_impl.checkpoints.config import EncoderConfig
+from keras_bert_impl.checkpoints.interop import encoder_config, huggingface_config
+from keras_bert_impl.models.conversion.formats import student_of
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.pretraining.building import build_pretrainer, make_schedule, masking
 from keras_bert_impl.pretraining.corpus.preparation import prepare
@@ -148,18 +148,18 @@ def trace(settings, records, strategy):
 def main(*names):
     strategy = pretended_strategy()
     folder = Path(tempfile.mkdtemp())
-    corpus, made = write_corpus(folder / "corpus.txt"), {}
+    corpus, records = write_corpus(folder / "corpus.txt"), {}
     for name in names:
         settings = tiny_settings(name, folder)
         for length in filter(None, (settings.records_length, settings.long_records_length)):
             key = length, settings.records_objective
-            if key not in made:
-                made[key] = folder / "-".join(map(str, key))
-                prepare(corpus, made[key], TOKENIZER, *key, num_workers=1)
-            found = trace(settings, made[key], strategy)
+            if key not in records:
+                records[key] = folder / "-".join(map(str, key))
+                prepare(corpus, records[key], TOKENIZER, *key, num_workers=1)
+            facts = trace(settings, records[key], strategy)
             # HLO marks dynamic dimensions with a bound, `<=`.
-            found["dynamic"] = found.pop("hlo").count("<=")
-            print(json.dumps({"name": name} | found), flush=True)
+            facts["dynamic"] = facts.pop("hlo").count("<=")
+            print(json.dumps({"name": name} | facts), flush=True)
     shutil.rmtree(folder)
     # The strategy's destructor would contact the TPU system.
     os._exit(0)

@@ -14,9 +14,9 @@ from tests.pretraining.test_run_stages import batches, poison
 def main(records, run, settings):
     whole, spoiled = stages.pretraining_dataset, batches(3, poison)
 
-    def of_a_worker(*arguments, shard_index=0, num_shards=1, **others):
+    def of_a_worker(*arguments, shard_index=0, num_shards=1, **keywords):
         read = spoiled if shard_index == num_shards - 1 else whole
-        return read(*arguments, shard_index=shard_index, num_shards=num_shards, **others)
+        return read(*arguments, shard_index=shard_index, num_shards=num_shards, **keywords)
 
     stages.pretraining_dataset = of_a_worker
     pretrain(records, run, **json.loads(settings))

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from keras_bert_impl import finetune
-from keras_bert_impl.tasks.data.examples import Examples
+from keras_bert_impl.data.tables.examples import Examples
 from tests.tasks import helpers
 
 PAYLOADS = [

@@ -8,9 +8,9 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.reports import charts, page
-from keras_bert_impl.version import install_command
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.version import install_command
 
 HOSTILE = "<script>alert(1)</script> & \"q\" 'q' \x00\x1b\ud800 \u202e\u05d0 🎬 $x_1$"
 
@@ -107,9 +107,9 @@ def test_escaping():
 
 
 @pytest.mark.parametrize(
-    ("value", "shown"),
+    ("value", "text"),
     [(3, "3"), (12345, "12,345"), (0.83123, "0.8312"), (1e-5, "1e-05"), (True, "True"),
      (2000.0, "2,000"), (float("nan"), "nan"), (float("inf"), "inf"), ("x", "x")],
 )  # fmt: skip
-def test_numbers(value, shown):
-    assert page.number(value) == shown
+def test_numbers(value, text):
+    assert page.number(value) == text

@@ -32,9 +32,9 @@ def dom(tmp_path):
             "--dump-dom",
             page.as_uri(),
         ]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-        assert done.returncode == 0, done.stderr[-2000:]
-        return done.stdout
+        process = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        assert process.returncode == 0, process.stderr[-2000:]
+        return process.stdout
 
     return opened
 
@@ -62,20 +62,20 @@ def title(html):
 
 def test_a_report_of_hostile_texts(run, dev, dom, tmp_path):
     page = write_report(run, examples=dev, path=tmp_path / "report.html")
-    found = dom(page)
-    assert title(found) == "Text classification: &lt;dev&gt;.csv"
-    assert found.count(">Copy</button>") == 3 and 'id="broken"' not in found
+    html = dom(page)
+    assert title(html) == "Text classification: &lt;dev&gt;.csv"
+    assert html.count(">Copy</button>") == 3 and 'id="broken"' not in html
     # Even without the policy, no text is an element or a script.
-    found = dom(with_script(page, _WIDE), 500)
-    assert title(found) == "wide: ."
+    html = dom(with_script(page, _WIDE), 500)
+    assert title(html) == "wide: ."
 
 
 def test_a_look_is_interactive(run, dom, tmp_path):
     page = look(load_tuned(run), " ".join(PAYLOADS[:3]), tmp_path / "look.html")
-    found = dom(page)
-    assert title(found) == "Attention and attributions" and 'id="broken"' not in found
-    assert re.search(r'id="said"[^>]*>\[CLS\] attends to: \S+ 0\.\d\d', found)
-    assert found.count("layer 1, head 2") == 2  # a label and a hint
+    html = dom(page)
+    assert title(html) == "Attention and attributions" and 'id="broken"' not in html
+    assert re.search(r'id="said"[^>]*>\[CLS\] attends to: \S+ 0\.\d\d', html)
+    assert html.count("layer 1, head 2") == 2  # a label and a hint
     keys = """
     const tokens = document.getElementById("tokens");
     tokens.dispatchEvent(new KeyboardEvent("keydown", {key: "End"}));

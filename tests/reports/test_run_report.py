@@ -12,11 +12,11 @@ import pytest
 from sklearn import metrics as sklearn
 
 from keras_bert_impl import InputError, evaluate, load_tuned, write_report
+from keras_bert_impl.data.scores.metrics import METRICS
+from keras_bert_impl.data.tables.splits import same_text
 from keras_bert_impl.reports import run_report, write_comparison
 from keras_bert_impl.reports.sections import scores
 from keras_bert_impl.reports.sections.scores import score_name
-from keras_bert_impl.tasks.data.splits import same_text
-from keras_bert_impl.tasks.scores.metrics import METRICS
 from tests.docs.blocks import check_command, commands
 from tests.reports import pages
 from tests.reports.conftest import LABELS
@@ -49,29 +49,29 @@ def test_sections_and_their_order(page):
 
 
 def test_scores_are_those_of_the_run(page, run):
-    found = without_baselines(json.loads((run / "scores.json").read_text()))
+    scores = without_baselines(json.loads((run / "scores.json").read_text()))
     rows = {name: (float(value), bounds) for name, value, bounds in page.tables["Scores"][1:]}
-    assert list(rows) == ["accuracy", "macro F1"] == [score_name(name) for name in found]
-    for name, value in found.items():
-        shown, bounds = rows[score_name(name)]
-        assert shown == pytest.approx(value, abs=5e-5)
+    assert list(rows) == ["accuracy", "macro F1"] == [score_name(name) for name in scores]
+    for name, value in scores.items():
+        printed, bounds = rows[score_name(name)]
+        assert printed == pytest.approx(value, abs=5e-5)
         if name == "macro_f1":
             assert bounds == "–"  # fewer than 50 examples
             continue
         low, high = map(float, bounds.split(" to "))
-        assert low <= shown <= high and high - low > 0.01
+        assert low <= printed <= high and high - low > 0.01
 
 
 def test_the_verdict_names_the_baselines_and_their_scores(page, run):
-    found = json.loads((run / "scores.json").read_text())
+    scores = json.loads((run / "scores.json").read_text())
     (_, *metrics), *rows = page.tables["Verdict"]
     assert [name for name, *_ in rows] == ["model", "majority", "tfidf"]
-    shown = {
+    printed = {
         f"{name}/{metric}".removeprefix("model/"): float(value)
         for name, *values in rows
         for metric, value in zip(metrics, values, strict=True)
     }
-    assert shown == {score_name(n): pytest.approx(v, abs=5e-5) for n, v in found.items()}
+    assert printed == {score_name(n): pytest.approx(v, abs=5e-5) for n, v in scores.items()}
     assert re.search(r"\(p [=<] [\d.]+, n = 37\)", page.sections["Verdict"])
 
 
@@ -94,16 +94,16 @@ def test_a_calibrated_run_with_a_metric(run, dev, tmp_path):
     assert "threshold of good" in page.sections["Thresholds"]
     curves = page.sections["Learning curves"]
     assert "F1 of good_one" in curves and "Dev score" not in curves
-    chosen = model.decide(model.predict(twice.texts, verbose=0))
-    wrong = [t for t, c, y in zip(twice.texts, chosen, twice.labels) if model.labels[c] != y]
+    decisions = model.decide(model.predict(twice.texts, verbose=0))
+    wrong = [t for t, c, y in zip(twice.texts, decisions, twice.labels) if model.labels[c] != y]
     assert f"{len(wrong)} of {len(twice)} examples are wrong." in page.sections["Worst errors"]
     assert page.html.count("<dt>true</dt>") == min(20, len(set(map(same_text, wrong))))
 
 
 def test_scores_of_100_percent_do_not_look_certain():
     labels = np.zeros(14)
-    found = [scores.score_of(n, METRICS[n], labels, labels) for n in ("accuracy", "macro_f1")]
-    page = pages.Page(f"<h2>Scores</h2>{scores.scores_html(found, '14 examples')}")
+    rows = [scores.score_of(n, METRICS[n], labels, labels) for n in ("accuracy", "macro_f1")]
+    page = pages.Page(f"<h2>Scores</h2>{scores.scores_html(rows, '14 examples')}")
     assert page.tables["Scores"][1:] == [
         ["accuracy", "1.0000", "0.785 to 1.000"],
         ["macro F1", "1.0000", "–"],
@@ -113,9 +113,9 @@ def test_scores_of_100_percent_do_not_look_certain():
 
 
 def test_only_settings_that_were_changed_are_shown(page):
-    shown = dict(page.tables["Settings"][1:])
-    assert shown.keys() == {"learning_rate", "model", "epochs", "batch_size", "max_length"}
-    assert shown["learning_rate"] == "0.03" and shown["model"] == "base"
+    settings = dict(page.tables["Settings"][1:])
+    assert settings.keys() == {"learning_rate", "model", "epochs", "batch_size", "max_length"}
+    assert settings["learning_rate"] == "0.03" and settings["model"] == "base"
 
 
 def test_no_folder_of_this_machine_is_on_the_page(page, run):
@@ -124,15 +124,15 @@ def test_no_folder_of_this_machine_is_on_the_page(page, run):
 
 
 def test_classes_are_those_of_scikit_learn(page, run, dev):
-    found = predicted(run).argmax(axis=1)
+    classes = predicted(run).argmax(axis=1)
     true = dev.class_numbers(LABELS)
-    expected = np.transpose(sklearn.precision_recall_fscore_support(true, found, zero_division=0))
+    expected = np.transpose(sklearn.precision_recall_fscore_support(true, classes, zero_division=0))
     rows = page.tables["Classes"][1:]
     assert [row[0] for row in rows] == LABELS
     numbers = [[float(cell) for cell in row[1:]] for row in rows]
     np.testing.assert_allclose(numbers, expected, atol=5e-5)
     counts = [[int(cell) for cell in row[1:]] for row in page.tables["Confusion"][1:]]
-    np.testing.assert_array_equal(counts, sklearn.confusion_matrix(true, found))
+    np.testing.assert_array_equal(counts, sklearn.confusion_matrix(true, classes))
 
 
 def test_errors_are_listed_by_their_loss(page, run, dev):
@@ -140,16 +140,16 @@ def test_errors_are_listed_by_their_loss(page, run, dev):
     of_truth = scores[np.arange(len(true)), true]
     wrong = np.flatnonzero(scores.argmax(axis=1) != true)
     assert f"{len(wrong)} of {len(true)} examples are wrong" in page.sections["Worst errors"]
-    shown = re.findall(r"true.*? \(([\d.]+)%\)", page.sections["Worst errors"])
+    shares = re.findall(r"true.*? \(([\d.]+)%\)", page.sections["Worst errors"])
     expected = np.sort(of_truth[wrong])[:20] * 100
-    np.testing.assert_allclose([float(one) for one in shown], expected, atol=0.051)
+    np.testing.assert_allclose([float(share) for share in shares], expected, atol=0.051)
 
 
 def test_lines_to_use_the_model_are_accepted(page):
     use = page.sections["Use it"].replace(" \\\n", "")
-    found = [words for line in use.split("\n") for words in commands(line)]
-    assert [words[0] for words in found] == ["predict", "export", "serve", "finetune"]
-    for words in found:
+    calls = [words for line in use.split("\n") for words in commands(line)]
+    assert [words[0] for words in calls] == ["predict", "export", "serve", "finetune"]
+    for words in calls:
         if words[0] == "finetune":
             words += ["--text", "a", "--label", "b"]
         check_command(words)

@@ -8,20 +8,20 @@ import scipy.stats
 import yaml
 
 from keras_bert_impl import InputError, TextEmbedder, TokenClassifier, pretrain, write_report
+from keras_bert_impl.data.choices import (
+    ChoiceExamples,
+    write_choice_predictions,
+)
+from keras_bert_impl.data.prediction_files import write_predictions_table
+from keras_bert_impl.data.questions import QuestionExamples
+from keras_bert_impl.data.tables.examples import Examples
+from keras_bert_impl.data.tags.examples import score_tags, write_tag_predictions
 from keras_bert_impl.pretraining.corpus.preparation import prepare
 from keras_bert_impl.reports.sections import question_answering, tagging
 from keras_bert_impl.reports.sections.embedding import principal_components
 from keras_bert_impl.tasks import MaskedLM, SimilarityExamples, TaggedExamples
-from keras_bert_impl.tasks.base.prediction_files import write_predictions_table
-from keras_bert_impl.tasks.data.examples import Examples
-from keras_bert_impl.tasks.multiple_choice.data import (
-    ChoiceExamples,
-    write_choice_predictions,
-)
-from keras_bert_impl.tasks.question_answering.data import QuestionExamples
 from keras_bert_impl.tasks.question_answering.decode import Answer
 from keras_bert_impl.tasks.question_answering.results import score_answers, write_answer_files
-from keras_bert_impl.tasks.tagging.examples import score_tags, write_tag_predictions
 from tests.reports import pages
 from tests.tasks import helpers
 
@@ -146,11 +146,11 @@ def question_examples():
 
 def test_question_answering(run):
     examples = question_examples()
-    found = [[Answer(text, 0, 1, 0.9, 1.0, 1.0), Answer("", 0, 0, 0.1, 0.0, 0.0)]
-             for text in ("Ann", "Rain fell", "")]  # fmt: skip
-    write_answer_files(run, examples, found)
+    answers = [[Answer(text, 0, 1, 0.9, 1.0, 1.0), Answer("", 0, 0, 0.1, 0.0, 0.0)]
+               for text in ("Ann", "Rain fell", "")]  # fmt: skip
+    write_answer_files(run, examples, answers)
     page = pages.read(write_report(run, examples=examples))
-    scores = score_answers(examples, found)
+    scores = score_answers(examples, answers)
     assert first_number(page.tables["Scores"][1]) == pytest.approx(scores["exact"], abs=5e-5)
     assert first_number(page.tables["Scores"][2]) == pytest.approx(scores["f1"], abs=5e-5)
     assert page.tables["Questions"][1] == ["who", "2", "100", "100"]
@@ -177,9 +177,9 @@ def test_answers_to_other_questions_are_not_used(run):
     ],
 )
 def test_windows_of_contexts(answers, predicted, html):
-    found = question_answering.window("a b & c a", answers, predicted)
-    assert html in found
-    assert found.count("<mark") == found.count("</mark>")
+    excerpt = question_answering.window("a b & c a", answers, predicted)
+    assert html in excerpt
+    assert excerpt.count("<mark") == excerpt.count("</mark>")
 
 
 # === Other heads ===
@@ -242,9 +242,9 @@ def test_worst_similarities_are_those_whose_ranks_differ_most(run):
     cosines = np.asarray(model.similarities(texts), "float64")
     differences = abs(scipy.stats.rankdata(labels) - scipy.stats.rankdata(cosines))
     page = pages.read(write_report(run, model, SimilarityExamples(texts, labels)))
-    shown = [row[0] for row in page.tables["Worst errors"][1:]]
-    found = [next(n for n, (first, _) in enumerate(texts) if first in pair) for pair in shown]
-    assert differences[found].tolist() == sorted(differences, reverse=True)
+    pairs = [row[0] for row in page.tables["Worst errors"][1:]]
+    numbers = [next(n for n, (first, _) in enumerate(texts) if first in pair) for pair in pairs]
+    assert differences[numbers].tolist() == sorted(differences, reverse=True)
 
 
 def test_principal_components_are_those_of_a_line():

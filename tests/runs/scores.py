@@ -1,6 +1,6 @@
 """Scores of runs in tests."""
 
-from keras_bert_impl.tasks.scores.comparison import BASELINES
+from keras_bert_impl.data.scores.comparison import BASELINES
 
 
 def without_baselines(scores):

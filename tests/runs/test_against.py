@@ -6,6 +6,9 @@ import numpy as np
 import pytest
 
 from keras_bert_impl.cli.main import main
+from keras_bert_impl.data.choices import ChoiceExamples
+from keras_bert_impl.data.questions import QuestionExamples
+from keras_bert_impl.data.scores.statistics import paired_difference
 from keras_bert_impl.runs.evaluation import compare
 from keras_bert_impl.tasks import (
     AnchorExamples,
@@ -20,10 +23,7 @@ from keras_bert_impl.tasks import (
     read_table,
 )
 from keras_bert_impl.tasks import evaluate as evaluate_in_python
-from keras_bert_impl.tasks.multiple_choice.data import ChoiceExamples
-from keras_bert_impl.tasks.question_answering.data import QuestionExamples
 from keras_bert_impl.tasks.registry import score
-from keras_bert_impl.tasks.scores.statistics import paired_difference
 from tests.reports import pages
 from tests.tasks.helpers import (
     QUESTION_SETTINGS,
@@ -45,32 +45,32 @@ def folder(tmp_path_factory):
     (folder / "dev.csv").write_text(
         "label,text\n" + "".join(f"{b},{a}\n" for a, b in zip(texts, labels))
     )
-    good, other = classifier(dropout=0.0), classifier(labels=["positive", "negative"], seed=4)
+    good, untrained = classifier(dropout=0.0), classifier(labels=["positive", "negative"], seed=4)
     good.compile(learning_rate=0.02)
     good.fit(texts, labels, batch_size=8, epochs=6, verbose=0)
     good.save_pretrained(folder / "good")
-    other.save_pretrained(folder / "other")
+    untrained.save_pretrained(folder / "other")
     return folder
 
 
-def evaluate(folder, new, old, *more):
+def evaluate(folder, new, old, *options):
     columns = f"--dev={folder}/dev.csv", "--text=text", "--label=label"
     return main(
-        ["evaluate", f"--model={folder / new}", f"--against={folder / old}", *columns, *more]
+        ["evaluate", f"--model={folder / new}", f"--against={folder / old}", *columns, *options]
     )
 
 
 def test_change_is_the_paired_difference_by_label_name(folder, capsys):
     assert evaluate(folder, "good", "other", "--json") == 0
-    found = json.loads(capsys.readouterr().out)["against"]
+    comparison = json.loads(capsys.readouterr().out)["against"]
     data = read_table(folder / "dev.csv", text="text", label="label")
     by = [TextClassifier.from_pretrained(folder / name) for name in ("good", "other")]
     new, old = (np.array(model.classify(data.texts)) for model in by)
     labels = np.array(data.labels)
     expected = paired_difference(lambda a, b: float(np.mean(a == b)), labels, old, new).interval
-    assert found["new"] == np.mean(new == labels) > found["old"] == np.mean(old == labels)
-    assert list(found["gain"].values()) == pytest.approx(list(expected))
-    assert (found["metric"], found["num_examples"]) == ("accuracy", 60)
+    assert comparison["new"] == np.mean(new == labels) > comparison["old"] == np.mean(old == labels)
+    assert list(comparison["gain"].values()) == pytest.approx(list(expected))
+    assert (comparison["metric"], comparison["num_examples"]) == ("accuracy", 60)
 
 
 def test_a_drop_beyond_the_limit_exits_with_1(folder, capsys):
@@ -98,9 +98,9 @@ def test_a_run_is_compared_by_its_metric(folder, capsys):
     capsys.readouterr()
     assert evaluate(folder, "run", "good", "--json") == 0
     scores = json.loads(capsys.readouterr().out)
-    found = scores.pop("against")
+    comparison = scores.pop("against")
     assert list(scores) == ["f1/negative", "accuracy", "macro_f1"]
-    assert (found["metric"], found["new"]) == ("f1/negative", scores["f1/negative"])
+    assert (comparison["metric"], comparison["new"]) == ("f1/negative", scores["f1/negative"])
     assert evaluate_in_python(folder / "run", data) == scores
     assert "- dev: 60 examples" in (folder / "run" / "model" / "README.md").read_text()
 
@@ -121,8 +121,8 @@ def _pairs():
 
 def _questions():
     pairs, answers = some_questions(20)
-    ids, (asked, contexts) = [f"q{n}" for n in range(20)], map(list, zip(*pairs))
-    return QuestionExamples(ids, asked, contexts, [[one] for one in answers], None, [""] * 20)
+    ids, (texts, contexts) = [f"q{n}" for n in range(20)], map(list, zip(*pairs))
+    return QuestionExamples(ids, texts, contexts, [[answer] for answer in answers], None, [""] * 20)
 
 
 CASES = {
@@ -173,12 +173,12 @@ def test_taggers_are_compared_by_the_commands(tmp_path, capsys):
         (tmp_path / name / "data.json").write_text(json.dumps({"read_with": options}))
     a, b, dev = (str(tmp_path / name) for name in ("a", "b", "test.conll"))
     assert main(["evaluate", "--model", a, "--against", b, "--dev", dev, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    scores = json.loads(capsys.readouterr().out)
     page = tmp_path / "page.html"
     assert main(["report", a, b, "--dev", dev, "--out", str(page)]) == 0
     table = pages.read(page).tables["On the same examples"]
     assert [row[2] for row in table[1:]] == [
-        f"{found['against'][key]:.4f}" for key in ("new", "old")
+        f"{scores['against'][key]:.4f}" for key in ("new", "old")
     ]
 
 
@@ -190,7 +190,7 @@ def test_a_published_embedder_is_evaluated_by_its_name(tmp_path, monkeypatch, ca
     columns = ["--dev", str(tmp_path / "sts.csv"), "--text=a", "--pair=b", "--label=y", "--json"]
     for folder in ("tuned", "plain"):
         place = lambda *_, folder=folder: lambda: tmp_path / folder  # noqa: E731
-        monkeypatch.setattr("keras_bert_impl.hub._hugging_face", place)
+        monkeypatch.setattr("keras_bert_impl.checkpoints.hub._prepare_hugging_face", place)
         command = ["evaluate", "--model", "owner/name", "--task", "similarity", *columns]
         assert main(command) == 0
         assert -1 <= json.loads(capsys.readouterr().out)["spearman"] <= 1

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from keras_bert_impl.cli.main import main
+from keras_bert_impl.data.prediction_files import read_predictions_table
 from keras_bert_impl.tasks import load_tuned, read_table
-from keras_bert_impl.tasks.base.prediction_files import read_predictions_table
 from tests.killed import assert_old_or_new
 from tests.tasks.helpers import examples, save_base
 
@@ -25,11 +25,11 @@ def folder(tmp_path_factory):
     save_base(folder / "base")
     for seed, split in enumerate(("train", "dev", "other")):
         write_table(folder / f"{split}.csv", seed)
-    for out, *more in (["run"], ["lora", "--tuning=lora"]):
+    for out, *options in (["run"], ["lora", "--tuning=lora"]):
         command = ["finetune", f"--model={folder}/base", f"--train={folder}/train.csv"]
         command += [f"--dev={folder}/dev.csv", f"--out={folder}/{out}", "--text=text"]
         command += ["--label=label", "--epochs=1", "--learning-rate=0.02", "--max-length=16"]
-        assert main([*command, *more]) == 0
+        assert main([*command, *options]) == 0
     return folder
 
 
@@ -44,24 +44,24 @@ def test_a_run_is_calibrated_on_its_validation_set(folder, tmp_path, capsys, nam
     before = predictions(run)[1]
     files = {path.name for path in (run / "model").iterdir()}
     assert main(["calibrate", f"--model={run}", "--threshold=recall=0.9", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    threshold = found["chosen"]["positive"]
-    assert found["num_texts"] == 60 and threshold["recall"] >= 0.9
+    summary = json.loads(capsys.readouterr().out)
+    threshold = summary["chosen"]["positive"]
+    assert summary["num_texts"] == 60 and threshold["recall"] >= 0.9
     model = load_tuned(run)
     assert model.thresholds == {"positive": threshold["threshold"]}
     assert {path.name for path in (run / "model").iterdir()} == files
     # The run has the predictions and scores of the calibrated model.
     labels, scores = predictions(run)
-    powers = before ** (1 / found["temperature"])
+    powers = before ** (1 / summary["temperature"])
     np.testing.assert_allclose(scores, powers / powers.sum(axis=1, keepdims=True), atol=1e-4)
-    chosen = np.where(scores[:, 1] >= threshold["threshold"], "positive", "negative")
-    assert labels == chosen.tolist()
+    predicted = np.where(scores[:, 1] >= threshold["threshold"], "positive", "negative")
+    assert labels == predicted.tolist()
     truth = np.array(read_table(folder / "dev.csv", text="text", label="label").labels)
     stored = json.loads((run / "scores.json").read_text())
-    assert stored["accuracy"] == pytest.approx(np.mean(chosen == truth))
+    assert stored["accuracy"] == pytest.approx(np.mean(predicted == truth))
     assert "majority/accuracy" in stored
     verdict = json.loads((run / "data.json").read_text())["verdict"]["sentences"]
-    assert all(one.startswith("Before calibration: ") for one in verdict) and verdict
+    assert all(sentence.startswith("Before calibration: ") for sentence in verdict) and verdict
     assert main(["evaluate", f"--model={run}", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["accuracy"] == stored["accuracy"]
 

@@ -10,9 +10,9 @@ import tensorflow as tf
 
 from keras_bert_impl import TextClassifier
 from keras_bert_impl.cli.main import main
-from keras_bert_impl.finetuning import finetune as finetune_in_python
+from keras_bert_impl.data.tables.splits import hold_out
+from keras_bert_impl.finetuning.finetune import finetune as finetune_in_python
 from keras_bert_impl.tasks import TextEmbedder, load_tuned, read_table
-from keras_bert_impl.tasks.data.splits import hold_out
 from keras_bert_impl.tokenizers import Tokenizer
 from tests.runs.scores import without_baselines
 from tests.tasks.helpers import examples, save_base
@@ -63,12 +63,12 @@ def test_tables_in_another_encoding_are_read_and_read_again(folder, tmp_path, ca
     text = (folder / "train.csv").read_text().replace("positive", "naïve €")
     (tmp_path / "train.csv").write_bytes(text.encode("cp1252"))
     options = {"model": folder / "base", "train": tmp_path / "train.csv", "encoding": "cp1252"}
-    more = ["--text=review", "--label=sentiment", "--dev-split=0.5", "--epochs=1", "--json"]
-    given = [f"--{name}={value}" for name, value in options.items()]
+    settings = ["--text=review", "--label=sentiment", "--dev-split=0.5", "--epochs=1", "--json"]
+    arguments = [f"--{name}={value}" for name, value in options.items()]
     run = f"--out={tmp_path / 'run'}"
-    assert main(["finetune", *given[:2], *more, run]) == 2
+    assert main(["finetune", *arguments[:2], *settings, run]) == 2
     assert "pass --encoding cp1252" in capsys.readouterr().err
-    assert main(["finetune", *given, *more, run]) == 0
+    assert main(["finetune", *arguments, *settings, run]) == 0
     scores = without_baselines(json.loads(capsys.readouterr().out))
     assert load_tuned(tmp_path / "run").labels == ["naïve €", "negative"]
     assert main(["evaluate", "--model", str(tmp_path / "run"), "--json"]) == 0
@@ -120,7 +120,7 @@ def called(monkeypatch):
         output_directory.mkdir(exist_ok=True)
         (output_directory / "scores.json").write_text('{"accuracy": 1.0}')
 
-    monkeypatch.setattr("keras_bert_impl.finetuning.finetune", finetune)
+    monkeypatch.setattr("keras_bert_impl.finetuning.finetune.finetune", finetune)
     monkeypatch.setattr(
         "keras_bert_impl.pretraining.adaptation.adapt",
         lambda *paths, **settings: calls.append({"paths": paths, **settings}),
@@ -131,11 +131,11 @@ def called(monkeypatch):
 def test_settings_are_also_options(folder, called):
     options = ["--epochs", "3", "--learning_rate=5e-5", "--batch-size", "16", "--keep-best"]
     settings = ["--epochs=3", "--learning-rate=5e-5", "--batch-size=16", "--keep-best"]
-    for given in (options, settings, [*options[:2], *settings[1:]]):
-        assert main([*finetune(folder, out="options"), *given]) == 0
-    first, *others = called
+    for arguments in (options, settings, [*options[:2], *settings[1:]]):
+        assert main([*finetune(folder, out="options"), *arguments]) == 0
+    first, *later = called
     assert first["epochs"] == 3 and first["learning_rate"] == 5e-5 and first["keep_best"]
-    assert others == [first, first]
+    assert later == [first, first]
 
 
 def test_dev_split_depends_on_the_seed(folder, called, capsys):
@@ -143,8 +143,8 @@ def test_dev_split_depends_on_the_seed(folder, called, capsys):
     for seed in ("1", "1", "2"):
         assert main([*command, "--dev-split", "0.25", "--seed", seed]) == 0
         assert f"held out 4 of 16 examples to score on, seed {seed}" in capsys.readouterr().err
-    first, again, other = (call["dev"].texts for call in called)
-    assert len(first) == 4 and first == again != other
+    first, again, reseeded = (call["dev"].texts for call in called)
+    assert len(first) == 4 and first == again != reseeded
     assert called[0]["seed"] == 1 and len(called[0]["train"]) == 12
 
 

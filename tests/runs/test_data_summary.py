@@ -5,6 +5,8 @@ import json
 
 import pytest
 
+from keras_bert_impl.data.questions import QuestionExamples
+from keras_bert_impl.data.tables import token_lengths
 from keras_bert_impl.runs.data_summary import summarize
 from keras_bert_impl.tasks import (
     AnchorExamples,
@@ -13,8 +15,6 @@ from keras_bert_impl.tasks import (
     TaggedExamples,
     TextEmbedder,
 )
-from keras_bert_impl.tasks.data import token_lengths
-from keras_bert_impl.tasks.question_answering.data import QuestionExamples
 from tests.tasks.helpers import classifier, encoder, tokenizer
 
 TRAIN = Examples(["good film", "bad", "the plot is very awful", "joy"], ["a", "b", "b", "a"])
@@ -27,18 +27,18 @@ def model():
 
 
 def test_counts_and_lengths(model):
-    found = summarize(model, TRAIN, DEV)
+    summary = summarize(model, TRAIN, DEV)
     # Tokens of the words, and [CLS] and [SEP].
-    assert found.lengths == {"50": 4, "90": 7, "99": 7, "max": 7}
-    assert (found.max_length, found.truncated, found.in_both) == (6, 0.25, 1)
-    assert found.train_labels == {"a": 2, "b": 2} and found.dev_labels == {"a": 1, "b": 1}
-    assert found.lines() == [
+    assert summary.lengths == {"50": 4, "90": 7, "99": 7, "max": 7}
+    assert (summary.max_length, summary.truncated, summary.in_both) == (6, 0.25, 1)
+    assert summary.train_labels == {"a": 2, "b": 2} and summary.dev_labels == {"a": 1, "b": 1}
+    assert summary.lines() == [
         "data: 4 examples to train on, 2 to score on",
         "classes: a 2, b 2",
         "tokens: 50 % up to 4, 90 % up to 7, 99 % up to 7, longest 7; max_length is 6, "
         "25.0% are truncated",
     ]
-    assert json.loads(json.dumps(dataclasses.asdict(found))) == dataclasses.asdict(found)
+    assert json.loads(json.dumps(dataclasses.asdict(summary))) == dataclasses.asdict(summary)
 
 
 def test_lengths_of_a_sample(model, monkeypatch):
@@ -72,10 +72,10 @@ def test_warnings(model, train, dev, message):
 def test_uneven_classes_are_told_what_is_not_yet_done(model):
     train = Examples([f"{i}" for i in range(42)], ["a"] * 40 + ["b"] * 2)
     counts = "'a' has 40 examples and 'b' 2."
-    found = summarize(model, train, DEV, metric="macro_f1").warnings
-    assert f"{counts} Models are compared by macro_f1. Try class_weight=balanced." in found
-    found = summarize(model, train, DEV, metric="accuracy", is_weighted=True).warnings
-    assert f"{counts} Models are compared by accuracy." in found
+    warnings = summarize(model, train, DEV, metric="macro_f1").warnings
+    assert f"{counts} Models are compared by macro_f1. Try class_weight=balanced." in warnings
+    warnings = summarize(model, train, DEV, metric="accuracy", is_weighted=True).warnings
+    assert f"{counts} Models are compared by accuracy." in warnings
 
 
 def test_no_warnings_without_a_reason(model):
@@ -93,7 +93,9 @@ def test_no_warnings_without_a_reason(model):
     ],
 )
 def test_unknown_tokens_are_told_for_every_task(model, examples):
-    (remark,) = [one for one in summarize(model, examples, examples).warnings if "unknown" in one]
+    (remark,) = [
+        warning for warning in summarize(model, examples, examples).warnings if "unknown" in warning
+    ]
     assert "such as 'फिल्म'" in remark
 
 
@@ -125,12 +127,12 @@ QUESTIONS = QuestionExamples(
     ],
 )
 def test_labels_of_every_task(model, examples, labels, counts):
-    found = summarize(model, examples, examples)
-    assert (found.labels, found.train_labels) == (labels, counts)
-    assert len(found.lines()) <= 3 and found.lengths["max"] >= 3
+    summary = summarize(model, examples, examples)
+    assert (summary.labels, summary.train_labels) == (labels, counts)
+    assert len(summary.lines()) <= 3 and summary.lengths["max"] >= 3
 
 
 def test_texts_of_an_embedder_have_a_row_each():
     embedder = TextEmbedder(encoder(), tokenizer(), max_length=16)
-    found = summarize(embedder, *[AnchorExamples([("good", "good film a")])] * 2)
-    assert found.lengths["max"] == 5
+    summary = summarize(embedder, *[AnchorExamples([("good", "good film a")])] * 2)
+    assert summary.lengths["max"] == 5

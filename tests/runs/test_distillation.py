@@ -6,7 +6,6 @@ import pytest
 import scipy.special
 import tensorflow as tf
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.layers import dropout_seed
 from keras_bert_impl.tasks import (
     FinetuneSettings,
@@ -18,6 +17,7 @@ from keras_bert_impl.tasks import (
     TokenClassifier,
 )
 from keras_bert_impl.tokenizers import WordPieceTokenizer
+from keras_bert_impl.utils.errors import InputError
 from tests.helpers import mirrored, to_numpy
 from tests.tasks.helpers import encoder, examples, tokenizer, weights
 
@@ -126,9 +126,9 @@ def test_intermediate_layers_match_a_manual_computation():
 
 def test_identical_models_need_no_maps_and_differ_only_by_dropout():
     for dropout in (0.0, 0.5):
-        one, other = student(dropout=dropout), student(dropout=dropout)
-        objective = IntermediateLayers(one, other)
-        received, _ = share_of_all(one, objective, X, CLASSES)
+        first, second = student(dropout=dropout), student(dropout=dropout)
+        objective = IntermediateLayers(first, second)
+        received, _ = share_of_all(first, objective, X, CLASSES)
         assert objective.variables == [] and (received > 0.1) == (dropout > 0)
 
 
@@ -154,11 +154,11 @@ def test_r_drop_matches_a_manual_computation():
                 rows = {name: value[4 * half : 4 * half + 4] for name, value in x.items()}
                 with dropout_seed(tf.random.experimental.stateless_fold_in(step, half)):
                     logs = [tf.nn.log_softmax(model(rows, training=True)) for _ in range(2)]
-                one, other = logs
+                first, second = logs
                 # KL divergence in both directions, halved: (p - q)(log p - log q) / 2.
-                between = (tf.exp(one) - tf.exp(other)) * (one - other) / 2
+                between = (tf.exp(first) - tf.exp(second)) * (first - second) / 2
                 right = tf.one_hot(y[4 * half : 4 * half + 4], 2)
-                loss += tf.reduce_sum(0.7 * between - right * (one + other)) / 8
+                loss += tf.reduce_sum(0.7 * between - right * (first + second)) / 8
         return loss, tape.gradient(loss, model.trainable_variables)
 
     loss, gradients = by_hand()
@@ -192,17 +192,17 @@ def fitted(objective_of, replicas=1, **arguments):
 @pytest.mark.parametrize("objective_of", [SoftTargets, IntermediateLayers])
 def test_replicas_and_micro_batches_do_not_change_the_weights(objective_of):
     expected, losses = fitted(objective_of)
-    received, others = fitted(objective_of, replicas=2, accumulation_steps=2)
+    received, received_losses = fitted(objective_of, replicas=2, accumulation_steps=2)
     # Float32 numbers of magnitude 1, summed in another order in three steps.
-    for one, other in zip(received, expected, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-5, atol=5e-6)
-    np.testing.assert_allclose(others, losses, rtol=1e-5)
+    for weight, expected_weight in zip(received, expected, strict=True):
+        np.testing.assert_allclose(weight, expected_weight, rtol=1e-5, atol=5e-6)
+    np.testing.assert_allclose(received_losses, losses, rtol=1e-5)
 
 
 @pytest.mark.slow
 def test_maps_are_trained_and_removed_and_the_teacher_is_frozen():
     small, large = student(), teacher()
-    before, own = weights(large), len(small.variables)
+    before, num_variables = weights(large), len(small.variables)
     objective = IntermediateLayers(small, large)
     small.compile(keras.optimizers.Adam(0.03), objective=objective, metrics=[])
     maps = [to_numpy(variable.value) for variable in objective.variables]
@@ -210,10 +210,10 @@ def test_maps_are_trained_and_removed_and_the_teacher_is_frozen():
     assert losses[-1] < 0.8 * losses[0]
     for variable, old in zip(objective.variables, maps, strict=True):
         assert np.abs(to_numpy(variable.value) - old).max() > 1e-3
-    assert len(small.variables) == own + 2  # no variables of the teacher
+    assert len(small.variables) == num_variables + 2  # no variables of the teacher
     np.testing.assert_array_equal(weights(large), before)
     small.compile(keras.optimizers.SGD(RATE))
-    assert len(small.variables) == own
+    assert len(small.variables) == num_variables
 
 
 @pytest.mark.parametrize(
@@ -252,9 +252,9 @@ def test_rejects_incompatible_models(make, message):
 def test_rejects_a_teacher_with_another_tokenizer():
     vocabulary = list(tokenizer().vocabulary)
     vocabulary[-1] = "other"
-    other = TextClassifier(encoder(), WordPieceTokenizer(vocabulary), labels=LABELS)
+    mismatched = TextClassifier(encoder(), WordPieceTokenizer(vocabulary), labels=LABELS)
     with pytest.raises(InputError, match="different tokenizers"):
-        SoftTargets(student(), other)
+        SoftTargets(student(), mismatched)
 
 
 def test_rejects_windows_of_only_one_model():

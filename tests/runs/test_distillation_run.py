@@ -13,7 +13,6 @@ import torch
 import transformers
 
 from keras_bert_impl.cli.main import main
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.runs.phases import phases_of
 from keras_bert_impl.tasks import (
     ChoiceExamples,
@@ -24,6 +23,7 @@ from keras_bert_impl.tasks import (
     finetune,
     load_tuned,
 )
+from keras_bert_impl.utils.errors import InputError
 from tests.helpers import newest_checkpoint
 from tests.tasks.helpers import encoder, examples, tokenizer
 
@@ -97,8 +97,8 @@ def test_only_checkpoints_of_the_first_phase_contain_the_maps(run, base):
     shapes = []
     for folder in ("checkpoints/intermediate", "checkpoints"):
         reader = tf.train.load_checkpoint(newest_checkpoint(run / folder))
-        found = reader.get_variable_to_shape_map()
-        shapes.append([tuple(s) for n, s in found.items() if n.startswith("variables/")])
+        variable_shapes = reader.get_variable_to_shape_map()
+        shapes.append([tuple(s) for n, s in variable_shapes.items() if n.startswith("variables/")])
     # Two maps from 16 to 24, with two optimizer slots each; no other variable has width 24.
     wide = [[shape for shape in part if 24 in shape] for part in shapes]
     assert wide == [[(16, 24)] * 6, []]

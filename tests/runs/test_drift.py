@@ -3,9 +3,9 @@
 import pytest
 
 from keras_bert_impl import MultipleChoice, TokenClassifier
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.runs import drift
 from keras_bert_impl.runs.drift import Sample, compare_samples, sample_of
+from keras_bert_impl.utils.errors import InputError
 from tests.tasks import helpers
 from tests.tasks.helpers import classifier
 
@@ -40,7 +40,7 @@ def test_longer_texts_have_shifted(model):
     assert compared["tokens"].verdict == "shifted far"
     assert compared["unknown tokens"].verdict == "same"
     again = compare_samples(reference, sample_of(model, SHORT))
-    assert {one.verdict for one in again.values()} == {"same"}
+    assert {comparison.verdict for comparison in again.values()} == {"same"}
     assert again.keys() == {"tokens", "unknown tokens", "score", "label"}
 
 
@@ -86,7 +86,7 @@ def test_counts_the_entities_of_a_text(model, monkeypatch):
 def test_a_real_tagger():
     tagger = TokenClassifier(helpers.encoder(), helpers.tokenizer(), labels=["O", "B-PER", "I-PER"])
     sample = sample_of(tagger, SHORT[:3])
-    types = [entity.type for found in tagger.entities(SHORT[:3]) for entity in found]
+    types = [entity.type for entities in tagger.entities(SHORT[:3]) for entity in entities]
     assert set(sample.classes["label"]) <= {*types, "(none)"} and types
 
 

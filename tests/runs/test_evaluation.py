@@ -9,7 +9,6 @@ import shutil
 import pytest
 
 from keras_bert_impl.cli.main import main
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks import (
     ChoiceExamples,
     Examples,
@@ -21,6 +20,7 @@ from keras_bert_impl.tasks import (
     load_tuned,
     read_squad,
 )
+from keras_bert_impl.utils.errors import InputError
 from tests.killed import assert_old_or_new
 from tests.runs.scores import without_baselines
 from tests.tasks.helpers import GOOD, choices, classifier, examples, write_words
@@ -52,8 +52,8 @@ def of_numbers(folder, seed):
 
 
 def of_pairs(folder, seed):
-    one, other = (examples(12, s)[0] for s in (seed, seed + 5))
-    rows = [(len(set(a.split()) & set(b.split())), a, b) for a, b in zip(one, other)]
+    firsts, seconds = (examples(12, s)[0] for s in (seed, seed + 5))
+    rows = [(len(set(a.split()) & set(b.split())), a, b) for a, b in zip(firsts, seconds)]
     return table(folder / f"{seed}.tsv", rows)
 
 
@@ -63,11 +63,11 @@ def of_words(folder, seed):
 
 def of_questions(folder, seed):
     place = CONTEXT.index("joy")
-    known = {"question": "what is great", "is_impossible": False}
-    unknown = {"question": "not bad", "is_impossible": True}
-    asked = [question(f"q{i}", [("joy", place)], **known) for i in range(3)]
-    asked += [question(f"n{i}", [], **unknown) for i in range(3 + seed)]
-    return write(folder / f"{seed}.json", document(*asked, context=CONTEXT))
+    answerable = {"question": "what is great", "is_impossible": False}
+    unanswerable = {"question": "not bad", "is_impossible": True}
+    questions = [question(f"q{i}", [("joy", place)], **answerable) for i in range(3)]
+    questions += [question(f"n{i}", [], **unanswerable) for i in range(3 + seed)]
+    return write(folder / f"{seed}.json", document(*questions, context=CONTEXT))
 
 
 def of_choices(folder, seed):
@@ -101,11 +101,11 @@ def test_evaluate_reproduces_the_scores_of_a_run(base, tmp_path, capsys, kind):
     train, dev = (write_files(tmp_path, seed) for seed in (0, 1))
     run, scored = tmp_path / "run", tmp_path / "scored"
     files = ["--train", str(train), "--dev", str(dev), "--out", str(run)]
-    given = [setting.partition("=")[0].strip("-").replace("-", "_") for setting in settings]
+    overridden = [setting.partition("=")[0].strip("-").replace("-", "_") for setting in settings]
     common = [
         f"--{name.replace('_', '-')}={value}"
         for name, value in SETTINGS.items()
-        if name not in given
+        if name not in overridden
     ]
     command = ["finetune", "--model", str(base), *arguments, *files]
     named = ["--task", task] if task else []
@@ -136,10 +136,10 @@ def answerer(base, tmp_path_factory):
 
 
 def test_uses_the_no_answer_threshold_of_the_model(answerer):
-    model, asked = answerer
+    model, questions = answerer
     for threshold, without in ((1e9, 0.0), (-1e9, 100.0)):  # always answers; never answers
         model.null_threshold = threshold
-        scores = evaluate(model, asked)
+        scores = evaluate(model, questions)
         assert scores["NoAns_exact"] == without and model.null_threshold == threshold
         assert scores["best_exact"] >= scores["exact"]
 

@@ -5,8 +5,8 @@ import json
 
 import pytest
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.runs.feedback import by_week
+from keras_bert_impl.utils.errors import InputError
 from tests.cli.test_drift import folder, run  # noqa: F401
 
 stats = pytest.importorskip("scipy.stats")
@@ -25,14 +25,14 @@ def write(path, days, **changes):
 
 
 def test_weeks_and_versions(tmp_path):
-    found = by_week(write(tmp_path / "feedback.jsonl", days=15))
-    assert [(str(one.monday), one.version, one.rows) for one in found] == [
+    weeks = by_week(write(tmp_path / "feedback.jsonl", days=15))
+    assert [(str(week.monday), week.version, week.rows) for week in weeks] == [
         ("2026-11-02", 1, 14), ("2026-11-09", 1, 6), ("2026-11-09", 2, 8), ("2026-11-16", 2, 2),
     ]  # fmt: skip
     right = sum(number % 3 > 0 for number in range(14))
-    assert found[0].accuracy.value == right / 14
+    assert weeks[0].accuracy.value == right / 14
     expected = stats.binomtest(right, 14).proportion_ci(method="wilson")
-    assert found[0].accuracy[1:] == pytest.approx((expected.low, expected.high), abs=1e-6)
+    assert weeks[0].accuracy[1:] == pytest.approx((expected.low, expected.high), abs=1e-6)
 
 
 def test_other_files_have_no_weeks(tmp_path):
@@ -59,4 +59,4 @@ def test_drift_prints_the_weeks(folder, tmp_path, capsys):  # noqa: F811
     assert lines[at + 2].split() == ["2026-11-02", "1", "14", "0.6429", "0.3876", "0.8366"]
     assert run(folder, "--served", path, "--text", "review", "--json") == 0
     weeks = json.loads(capsys.readouterr().out)["weeks"]
-    assert [one["labels"] for one in weeks] == [14, 2] and weeks[0]["accuracy"] == 9 / 14
+    assert [week["labels"] for week in weeks] == [14, 2] and weeks[0]["accuracy"] == 9 / 14

@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 
-from keras_bert_impl.finetuning import finetune
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.data.tables.examples import Examples
+from keras_bert_impl.data.tables.splits import hold_out
+from keras_bert_impl.data.tables.tables import read_table
+from keras_bert_impl.data.tags.columns import read_columns
+from keras_bert_impl.data.tags.examples import TaggedExamples
+from keras_bert_impl.finetuning.finetune import finetune
 from keras_bert_impl.runs.inputs import as_examples, read_options, with_named_classes
-from keras_bert_impl.tasks.data.examples import Examples
-from keras_bert_impl.tasks.data.splits import hold_out
-from keras_bert_impl.tasks.data.tables import read_table
 from keras_bert_impl.tasks.registry import task_of
-from keras_bert_impl.tasks.tagging.columns import read_columns
-from keras_bert_impl.tasks.tagging.examples import TaggedExamples
+from keras_bert_impl.utils.errors import InputError
 from tests.tasks.helpers import examples, save_base
 
 
@@ -33,9 +33,9 @@ from tests.tasks.helpers import examples, save_base
 )
 def test_converts_texts_with_labels(labels, expected, names, problem):
     texts = ["good", ("bad", "film"), "dull"]
-    found = as_examples((texts, labels), "train")
-    assert type(found) is Examples and found.texts == texts and found.labels == expected
-    arguments = task_of(found, found).arguments
+    converted = as_examples((texts, labels), "train")
+    assert type(converted) is Examples and converted.texts == texts and converted.labels == expected
+    arguments = task_of(converted, converted).arguments
     assert arguments["problem_type"] == problem and arguments.get("labels") == names
 
 
@@ -86,19 +86,19 @@ def test_options_of_tables(tmp_path, monkeypatch):
         "a;b\n" + "".join(f"one {n};x\ntwo {n};y\n" for n in range(4))
     )
     table = read_table("all.csv", text="a", label="b", delimiter=";")
-    found = read_options(table, table, None)
-    assert (found["text"], found["label"], found["delimiter"]) == ("a", "b", ";")
-    assert found["train"] == found["dev"] == str(tmp_path / "all.csv")
-    found = read_options(*hold_out(table, 0.25, seed=7), None)
-    assert (found["dev_split"], found["seed"], found["dev"]) == (0.25, 7, None)
-    assert found["train"] == str(tmp_path / "all.csv")
+    options = read_options(table, table, None)
+    assert (options["text"], options["label"], options["delimiter"]) == ("a", "b", ";")
+    assert options["train"] == options["dev"] == str(tmp_path / "all.csv")
+    options = read_options(*hold_out(table, 0.25, seed=7), None)
+    assert (options["dev_split"], options["seed"], options["dev"]) == (0.25, 7, None)
+    assert options["train"] == str(tmp_path / "all.csv")
 
 
 def test_options_of_tagged_words_and_of_texts_in_memory(tmp_path):
     (tmp_path / "words.txt").write_text("B-X 0 one\n")
     tagged = read_columns(tmp_path / "words.txt", word=2, label=0)
-    found = read_options(tagged, tagged, "tagging")
-    assert (found["task"], found["text"], found["label"]) == ("tagging", "2", "0")
+    options = read_options(tagged, tagged, "tagging")
+    assert (options["task"], options["text"], options["label"]) == ("tagging", "2", "0")
     in_memory = as_examples((["one"], ["x"]), "dev")
     assert read_options(tagged, in_memory, "tagging") is None
     assert read_options(in_memory, tagged, "tagging")["train"] is None
@@ -107,10 +107,10 @@ def test_options_of_tagged_words_and_of_texts_in_memory(tmp_path):
 def test_indices_of_unnamed_classes_become_names():
     data = Examples(["a", "b", "c"], [2, 1, 2], source="d.csv")
     dev = Examples(["d", "e"], [1, 2], source="dev.csv")
-    found, other = with_named_classes(data, dev)
-    assert (found.labels, found.label_names) == (["2", "1", "2"], ["1", "2"])
-    assert list(found.class_numbers(["1", "2"])) == [1, 0, 1]
-    assert list(other.class_numbers(["1", "2"])) == [0, 1]
+    named_data, named_dev = with_named_classes(data, dev)
+    assert (named_data.labels, named_data.label_names) == (["2", "1", "2"], ["1", "2"])
+    assert list(named_data.class_numbers(["1", "2"])) == [1, 0, 1]
+    assert list(named_dev.class_numbers(["1", "2"])) == [0, 1]
     named = Examples(["a", "b", "c"], [1, 0, 1], ["x", "y"], source="d.csv")
     bools = Examples(["d", "e"], [True, False], source="dev.csv")
     assert with_named_classes(named, bools) == (named, bools)

@@ -36,23 +36,23 @@ def questions(folder):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("task", "file_of", "read", "more"),
+    ("task", "file_of", "read", "options"),
     [
         ("tagging", words, read_tags, ["--groups=document"]),
         ("squad", questions, read_squad, ["--max-question-length=8"]),
     ],
 )
 def test_a_later_run_is_scored_on_the_same_examples(
-    task, file_of, read, more, base, tmp_path, capsys
+    task, file_of, read, options, base, tmp_path, capsys
 ):
     path, runs = file_of(tmp_path), [tmp_path / name for name in ("run", "later")]
-    settings = ["--task", task, "--epochs=1", "--max-length=32", *more]
+    settings = ["--task", task, "--epochs=1", "--max-length=32", *options]
     common = ["finetune", f"--model={base}", f"--train={path}", *settings]
     assert main([*common, "--dev-split=0.3", f"--out={runs[0]}"]) == 0
     (held,) = runs[0].glob("dev.*")
     dev, whole = read(held), read(path)
     assert 0 < len(dev) < len(whole) / 2 and set(map(str, dev.texts)) < set(map(str, whole.texts))
-    common = [one for one in common if not one.startswith("--groups")]
+    common = [argument for argument in common if not argument.startswith("--groups")]
     assert main([*common, f"--dev={runs[0]}", f"--out={runs[1]}"]) == 0
     first, later = (json.loads((run / "data.json").read_text()) for run in runs)
     assert first["dev"]["examples"] == later["dev"]["examples"] == len(dev)

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.runs.inputs import made_of
 from keras_bert_impl.tasks import Examples, FinetuneSettings
 from keras_bert_impl.training.runs.run_directory import RunDirectory
+from keras_bert_impl.utils.errors import InputError
 from tests.tasks.helpers import embedder, examples, save_base
 
 DATA = Examples(*examples(count=8))

@@ -7,10 +7,10 @@ import keras
 import numpy as np
 import pytest
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks import Examples, FinetuneSettings, finetune, load_tuned
 from keras_bert_impl.tasks.text_classification.task import TextClassification
 from keras_bert_impl.training.strategy import number_of_chief
+from keras_bert_impl.utils.errors import InputError
 from tests.helpers import mirrored
 from tests.tasks.helpers import examples
 
@@ -88,8 +88,8 @@ def test_interrupted_run_keeps_the_same_epoch(tune, tmp_path):
         lines = [json.loads(line) for line in (tmp_path / run / "metrics.jsonl").open()]
         assert [line["dev_score"] for line in lines] == SCORES[:5]
         # The best one and the newest three.
-        kept = sorted(path.stem for path in (tmp_path / run / "checkpoints").glob("*.index"))
-        assert kept == ["ckpt-2", "ckpt-3", "ckpt-4", "ckpt-5"]
+        checkpoints = sorted(path.stem for path in (tmp_path / run / "checkpoints").glob("*.index"))
+        assert checkpoints == ["ckpt-2", "ckpt-3", "ckpt-4", "ckpt-5"]
         np.testing.assert_array_equal(
             load_tuned(tmp_path / run).predict(DEV.texts, verbose=0),
             tuned.predict(DEV.texts, verbose=0),
@@ -106,8 +106,8 @@ def test_interrupted_run_keeps_the_same_epoch(tune, tmp_path):
 @pytest.mark.on_tensorflow  # on JAX, other random numbers make the last epoch the best
 def test_the_lowest_error_is_the_best(base, tmp_path, capsys):
     train, dev = (
-        dataclasses.replace(one, labels=[len(text) / 10 for text in one.texts])
-        for one in (TRAIN, DEV)
+        dataclasses.replace(data, labels=[len(text) / 10 for text in data.texts])
+        for data in (TRAIN, DEV)
     )
     settings = {"epochs": 3, "batch_size": 8, "learning_rate": 1.0, "max_length": 16}
     metric = "mean_squared_error"

@@ -8,10 +8,10 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.data.tables.layout import Layout
+from keras_bert_impl.data.tables.tables import read_table
 from keras_bert_impl.runs.prediction_table import count_rows, joined, read_rows, table_writer
-from keras_bert_impl.tasks.data.layout import Layout
-from keras_bert_impl.tasks.data.tables import read_table
+from keras_bert_impl.utils.errors import InputError
 
 ROWS = [{"id": 1, "note": 'a "b",\tc\nd'}, {"id": 2, "note": ""}]
 ANSWERS = [

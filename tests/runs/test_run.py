@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks import Examples, TaggedExamples, evaluate, finetune, load_tuned
+from keras_bert_impl.utils.errors import InputError
 from tests.runs.scores import without_baselines
 from tests.tasks.helpers import examples, run_script
 
@@ -52,11 +52,11 @@ def test_scores_and_predictions_match_the_saved_model(run):
 @pytest.mark.slow  # tests/training compares steps across replicas and workers
 def test_four_replicas_give_the_model_of_one_device(base, tmp_path):
     settings = SETTINGS | {"dropout": 0.0, "batch_size": 10}  # the last batch has 4 texts
-    one = finetune(base, TRAIN, DEV, tmp_path / "one", verbose=0, **settings)
+    single = finetune(base, TRAIN, DEV, tmp_path / "one", verbose=0, **settings)
     four = finetune(base, TRAIN, DEV, tmp_path / "four", "mirrored", verbose=0, **settings)
     assert four.distribute_strategy.num_replicas_in_sync == 4
     np.testing.assert_allclose(
-        four.predict(DEV.texts, verbose=0), one.predict(DEV.texts, verbose=0), rtol=0, atol=1e-5
+        four.predict(DEV.texts, verbose=0), single.predict(DEV.texts, verbose=0), rtol=0, atol=1e-5
     )
     logs = [
         [json.loads(line) for line in (tmp_path / run / "metrics.jsonl").read_text().splitlines()]
@@ -70,8 +70,8 @@ def test_four_replicas_give_the_model_of_one_device(base, tmp_path):
 def test_finished_run_is_not_trained_again(run, base, capsys):
     before = saved_weights(run)
     files = sorted(run.rglob("*"))
-    left = run / "checkpoints" / "ckpt-2.data-00000-of-00001"
-    left.write_text("by a process that was killed while it removed the checkpoints")
+    leftover = run / "checkpoints" / "ckpt-2.data-00000-of-00001"
+    leftover.write_text("by a process that was killed while it removed the checkpoints")
     again = finetune(base, TRAIN, DEV, run, **SETTINGS)
     assert capsys.readouterr().err.splitlines()[-1].startswith(f"{run} is already finished")
     assert again.classify(DEV.texts) == load_tuned(run).classify(DEV.texts)
@@ -120,8 +120,8 @@ def test_run_that_is_killed_while_it_removes_checkpoints_is_finished(base, tmp_p
         return run_script("tests/tasks/run_and_be_killed.py", base, tmp_path / "run", *moment)
 
     assert start("checkpoints").returncode == -signal.SIGKILL
-    left = {path.name for path in (tmp_path / "run" / "checkpoints").glob("ckpt-*")}
-    assert left and "ckpt-4.index" not in left
+    leftovers = {path.name for path in (tmp_path / "run" / "checkpoints").glob("ckpt-*")}
+    assert leftovers and "ckpt-4.index" not in leftovers
     before = (tmp_path / "run" / "metrics.jsonl").read_text()
     assert start().returncode == 0
     assert not list((tmp_path / "run" / "checkpoints").glob("ckpt-*"))

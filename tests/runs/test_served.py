@@ -5,7 +5,7 @@ import pytest
 
 from keras_bert_impl import Adapter, Encoder, TextClassifier
 from keras_bert_impl.runs.evaluation import load_model
-from keras_bert_impl.tuning import save_tuned
+from keras_bert_impl.training.tuning import save_tuned
 from tests.tasks.helpers import save_base
 
 

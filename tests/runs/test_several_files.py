@@ -13,8 +13,8 @@ def rows(seed, count=20):
     return list(zip(*examples(count, seed)))
 
 
-def write_csv(path, found, header="review,mood", delimiter=","):
-    lines = [header, *(",".join(row) for row in found)]
+def write_csv(path, table, header="review,mood", delimiter=","):
+    lines = [header, *(",".join(row) for row in table)]
     path.write_text("\n".join(lines).replace(",", delimiter) + "\n")
 
 
@@ -31,19 +31,19 @@ def folder(tmp_path_factory):
     return folder
 
 
-def finetune(folder, out, *more, model="base", files=("october.csv", "november.jsonl")):
+def finetune(folder, out, *options, model="base", files=("october.csv", "november.jsonl")):
     train = [str(folder / name) for name in files]
-    given = ["finetune", f"--model={folder / model}", "--train", *train, "--epochs=1"]
-    return main([*given, f"--out={folder / out}", *more])
+    command = ["finetune", f"--model={folder / model}", "--train", *train, "--epochs=1"]
+    return main([*command, f"--out={folder / out}", *options])
 
 
 def test_predictions_name_the_file(folder):
     with open(folder / "run" / "predictions.tsv") as file:
-        found = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+        predictions = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
     lines = {folder / "october.csv": 2, folder / "november.jsonl": 1}  # of the first row
-    assert {row["file"] for row in found} == set(map(str, lines))
+    assert {row["file"] for row in predictions} == set(map(str, lines))
     data = {folder / "october.csv": rows(0), folder / "november.jsonl": rows(1)}
-    for row in found:
+    for row in predictions:
         for path, first in lines.items():
             if row["file"] == str(path):
                 text, label = data[path][int(row["line"]) - first]
@@ -77,9 +77,9 @@ def test_a_later_run_takes_columns_and_held_out_rows_of_the_run(folder, capsys):
     # Without the texts that the first run held out, of october.csv and equal ones.
     with open(folder / "run" / "predictions.tsv") as file:
         held = {row["text"] for row in csv.DictReader(file, delimiter="\t")}
-    kept = [text for text, _ in rows(0) + rows(2) if text not in held]
-    assert data["train"]["examples"] == len(kept) < 40
-    assert f"left out {40 - len(kept)} training examples" in capsys.readouterr().err
+    remaining = [text for text, _ in rows(0) + rows(2) if text not in held]
+    assert data["train"]["examples"] == len(remaining) < 40
+    assert f"left out {40 - len(remaining)} training examples" in capsys.readouterr().err
     assert data["read_with"]["text"] == "review" and data["read_with"]["delimiter"] == ";"
     against = f"--against={folder / 'run'}"
     assert main(["evaluate", f"--model={folder / 'run-2'}", dev, against, "--max-drop=1"]) == 0
@@ -101,11 +101,11 @@ def test_check_counts_across_files(folder, capsys):
     write_csv(folder / "copy.csv", rows(0)[:3])
     files = [str(folder / name) for name in ("october.csv", "copy.csv", "november.jsonl")]
     assert main(["check", *files, "--text=review", "--label=mood", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["file"] == ", ".join(files) and found["usable"] == 43
+    summary = json.loads(capsys.readouterr().out)
+    assert summary["file"] == ", ".join(files) and summary["usable"] == 43
     texts = [text for seed, most in ((0, 20), (0, 3), (1, 20)) for text, _ in rows(seed)[:most]]
-    assert found["repeated"] == len(texts) - len(set(texts)) >= 3
-    assert found["delimiter"] == ";,"
+    assert summary["repeated"] == len(texts) - len(set(texts)) >= 3
+    assert summary["delimiter"] == ";,"
     assert main(["check", *files, "--text=review", "--label=mood"]) == 0
     assert "delimiter ';' and ',', columns" in capsys.readouterr().out
 
@@ -121,9 +121,9 @@ def test_folds_and_a_report(folder):
     columns = "--text=review", "--label=mood", "--delimiter=;"
     assert finetune(folder, "folds", "--folds=2", *columns) == 0
     with open(folder / "folds" / "predictions.tsv") as file:
-        found = list(csv.DictReader(file, delimiter="\t"))
-    assert [row["text"] for row in found] == [text for text, _ in rows(0) + rows(1)]
-    assert [row["file"] for row in found[::20]] == [
+        predictions = list(csv.DictReader(file, delimiter="\t"))
+    assert [row["text"] for row in predictions] == [text for text, _ in rows(0) + rows(1)]
+    assert [row["file"] for row in predictions[::20]] == [
         str(folder / name) for name in ("october.csv", "november.jsonl")
     ]
     assert main(["report", str(folder / "run")]) == 0

@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks import Examples, TaggedExamples, evaluate, finetune, load_tuned
+from keras_bert_impl.utils.errors import InputError
 
 TEXTS = ["a good film", "a bad film"] * 20
 UNEVEN = Examples(TEXTS[:22] + TEXTS[:20:2], ["good"] * 11 * 2 + ["good"] * 9 + ["bad"])
@@ -21,11 +21,11 @@ def test_a_run_of_uneven_classes_is_compared_by_macro_f1_and_judged(base, tmp_pa
     scores = run(base, tmp_path / "run", UNEVEN, keep_best=True)
     assert list(scores)[:4] == ["macro_f1", "accuracy", "majority/macro_f1", "majority/accuracy"]
     assert scores["majority/accuracy"] == 31 / 32
-    said = json.loads((tmp_path / "run" / "data.json").read_text())["verdict"]["sentences"]
-    assert "bad' is never predicted, but 1 of 32 examples have this label" in said[0]
-    assert "does not beat the baseline" in said[1] or "worse than the baseline" in said[1]
+    sentences = json.loads((tmp_path / "run" / "data.json").read_text())["verdict"]["sentences"]
+    assert "bad' is never predicted, but 1 of 32 examples have this label" in sentences[0]
+    assert "does not beat the baseline" in sentences[1] or "worse than the baseline" in sentences[1]
     printed = capsys.readouterr().err
-    assert "Models are compared by macro_f1" in printed and f"verdict: {said[0]}" in printed
+    assert "Models are compared by macro_f1" in printed and f"verdict: {sentences[0]}" in printed
     assert "macro_f1 0." in next(line for line in printed.splitlines() if line[:5] == "epoch")
 
 
@@ -44,8 +44,8 @@ def test_a_metric_is_chosen_by_its_name(base, tmp_path):
     train = Examples(TEXTS, ["good", "bad"] * 20)
     scores = run(base, tmp_path / "run", train, metric="f1/bad")
     assert list(scores)[:3] == ["f1/bad", "accuracy", "macro_f1"]
-    own = evaluate(tmp_path / "run", train)
-    assert own["accuracy"] == scores["accuracy"]
+    rescored = evaluate(tmp_path / "run", train)
+    assert rescored["accuracy"] == scores["accuracy"]
     with pytest.raises(InputError, match="metric must be .*accuracy, macro_f1, .*got 'f1'"):
         finetune(base, train, train, tmp_path / "other", metric="f1")
     assert not (tmp_path / "other").exists()
@@ -90,5 +90,5 @@ def test_a_tagger_is_compared_with_the_most_frequent_tag_of_a_word(base, tmp_pat
     words, labels = [["good", "film"], ["bad", "film"]] * 8, [["B-X", "O"], ["O", "O"]] * 8
     scores = run(base, tmp_path / "run", TaggedExamples(words, labels, ["B-X", "O"]))
     assert scores["most_frequent_tag/f1"] == 1.0
-    said = json.loads((tmp_path / "run" / "data.json").read_text())["verdict"]["sentences"]
-    assert any("baseline most_frequent_tag 1.000" in line for line in said)
+    sentences = json.loads((tmp_path / "run" / "data.json").read_text())["verdict"]["sentences"]
+    assert any("baseline most_frequent_tag 1.000" in line for line in sentences)

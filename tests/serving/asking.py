@@ -8,18 +8,18 @@ from keras_bert_impl.serving.check import TOLERANCE, difference_of_rows
 from tests.tasks.helpers import ROOT
 
 
-def output_of(command, given=""):
+def output_of(command, text=""):
     """Returns the lines that a program prints; a crash fails the test."""
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, *map(str, command)],
-        input=given,
+        input=text,
         cwd=ROOT,
         capture_output=True,
         text=True,
         timeout=3600,
     )
-    assert done.returncode == 0, done.stderr[-2000:]
-    return done.stdout.splitlines()
+    assert process.returncode == 0, process.stderr[-2000:]
+    return process.stdout.splitlines()
 
 
 def fuzz(signatures, directory, inputs, folder, server=(), seed=0):
@@ -46,9 +46,9 @@ def fuzz(signatures, directory, inputs, folder, server=(), seed=0):
     assert result["answered"] > 0 and result["refused"] > 0 and result["compared"] > 0
     texts, answers = _comparable(sample)
     pairs = zip(signatures.reference(**texts), answers, strict=True)
-    wanted, received = zip(*(pair for pair in pairs if not _is_cut_in_a_tie(*pair)))
-    assert len(wanted) > 0.9 * len(answers)
-    difference = difference_of_rows(wanted, received)
+    expected, received = zip(*(pair for pair in pairs if not _is_cut_in_a_tie(*pair)))
+    assert len(expected) > 0.9 * len(answers)
+    difference = difference_of_rows(expected, received)
     assert difference <= TOLERANCE, difference
     return result
 
@@ -58,10 +58,10 @@ def _comparable(sample):
     texts, answers = {}, []
     for request in map(json.loads, sample.read_text(encoding="utf-8").splitlines()):
         inputs, outputs = request["inputs"], request["outputs"]
-        for given, row in zip(zip(*inputs.values()), zip(*outputs.values())):
+        for example, row in zip(zip(*inputs.values()), zip(*outputs.values())):
             answer = dict(zip(outputs, row))
             # The model requires a mask to fill, and at least two endings, with empty ones last.
-            endings = dict(zip(inputs, given)).get("endings", ["one", "other"])
+            endings = dict(zip(inputs, example)).get("endings", ["one", "other"])
             in_order = sorted(endings, key=lambda text: text == "") == endings
             if answer.get("num_masks") == 0 or not (all(endings[:2]) and endings[1:] and in_order):
                 continue
@@ -70,7 +70,7 @@ def _comparable(sample):
             if "num_answers" in answer and _has_ties(answer["scores"][: answer["num_answers"]]):
                 continue
             answers.append(answer)
-            for name, text in zip(inputs, given):
+            for name, text in zip(inputs, example):
                 texts.setdefault(name, []).append(_readable(text))
     return texts, answers
 
@@ -86,20 +86,20 @@ def _has_ties(scores):
     return any(better - worse <= TOLERANCE for better, worse in zip(scores, scores[1:]))
 
 
-def _is_cut_in_a_tie(wanted, received):
+def _is_cut_in_a_tie(expected, received):
     """Whether only rounding decides which of several tied answers is the last one returned."""
-    if "answers" not in wanted:
+    if "answers" not in expected:
         return False
-    texts = [text for text in wanted["answers"] if text]
-    others = [text for text in received["answers"] if text]
-    if not texts or texts[:-1] != others[: len(texts) - 1] or texts[-1] == others[len(texts) - 1]:
+    texts = [text for text in expected["answers"] if text]
+    theirs = [text for text in received["answers"] if text]
+    if not texts or texts[:-1] != theirs[: len(texts) - 1] or texts[-1] == theirs[len(texts) - 1]:
         return False
-    last = wanted["answers"].index(texts[-1])
-    return abs(wanted["scores"][last] - received["scores"][last]) <= TOLERANCE
+    last = expected["answers"].index(texts[-1])
+    return abs(expected["scores"][last] - received["scores"][last]) <= TOLERANCE
 
 
 def _readable(text):
     """Decodes bytes kept in a str, replacing invalid UTF-8."""
     if isinstance(text, list):
-        return [_readable(one) for one in text]
+        return [_readable(part) for part in text]
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

@@ -109,7 +109,7 @@ FAMILIES = {
 
 def signatures_of(family):
     """The `Signatures` of a family, with random weights."""
-    made = FAMILIES[family][0]()
-    signatures = made.signatures() if isinstance(made, keras.Model) else made
+    served = FAMILIES[family][0]()
+    signatures = served.signatures() if isinstance(served, keras.Model) else served
     randomize(signatures.model, scale=0.2)
     return signatures

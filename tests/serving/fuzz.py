@@ -77,13 +77,13 @@ def random_ids(draw, names, rank):
     if draw.random() < 0.1:
         shape = tuple(draw.integers(0, 40, draw.integers(0, 4)))
     limits = {"token_ids": 19, "input_word_ids": 19}
-    found = {}
+    arrays = {}
     for name in names:
-        own = shape if draw.random() > 0.02 else tuple(draw.integers(0, 3, draw.integers(0, 4)))
+        dims = shape if draw.random() > 0.02 else tuple(draw.integers(0, 3, draw.integers(0, 4)))
         dtype = "int32" if draw.random() > 0.02 else draw.choice(["int64", "float32"])
         low, high = (0, limits.get(name, 2)) if draw.random() > 0.1 else (-(2**31), 2**31 - 1)
-        found[name] = draw.integers(low, high, own).astype(dtype)
-    return found
+        arrays[name] = draw.integers(low, high, dims).astype(dtype)
+    return arrays
 
 
 def random_request(draw, takes, ranks):
@@ -244,8 +244,8 @@ def main():
     signatures = signatures_in(options.directory)
     with open(options.sample or "/dev/null", "w", encoding="utf-8") as sample:
         written = sample if options.sample else None
-        found = run(ask, signatures, options.ranks, options.inputs, options.seed, written)
-    print(json.dumps(found))
+        counts = run(ask, signatures, options.ranks, options.inputs, options.seed, written)
+    print(json.dumps(counts))
 
 
 if __name__ == "__main__":

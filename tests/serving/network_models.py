@@ -7,7 +7,7 @@ import re
 import keras
 import numpy as np
 
-from keras_bert_impl.graphs.networks import network_of
+from keras_bert_impl.serving.graphs.networks import network_of
 from keras_bert_impl.tasks import (
     MaskedLM,
     MultipleChoice,
@@ -73,9 +73,9 @@ _OF_CAUSAL = {
 def encoder(kind):
     """A tiny encoder of at least two layers, with noise in every weight."""
     settings = {"num_layers": 2, **ARCHITECTURES[kind]}
-    made = helpers.encoder(architecture=_VARIANTS.get(kind, kind), **settings)
-    randomize(made)
-    return made
+    model = helpers.encoder(architecture=_VARIANTS.get(kind, kind), **settings)
+    randomize(model)
+    return model
 
 
 def models(kind, names=None):
@@ -119,12 +119,12 @@ def models(kind, names=None):
     if kind in _OF_CAUSAL:
         makers = {name: makers[name] for name in _OF_CAUSAL[kind]}
     keras.utils.set_random_seed(0)  # reproducible heads, whatever was built before
-    made = {name: make() for name, make in makers.items() if names is None or name in names}
+    instances = {name: make() for name, make in makers.items() if names is None or name in names}
     weights = base.get_weights()
-    for model in made.values():
+    for model in instances.values():
         randomize(model)
     base.set_weights(weights)  # they share it: undo the noise of each
-    return made
+    return instances
 
 
 def features(model):
@@ -141,21 +141,21 @@ def features(model):
 def largest_difference(received, expected, mask):
     """The largest absolute difference of outputs, ignoring padding positions."""
     assert sorted(received) == sorted(expected)
-    found = []
+    differences = []
     for name, array in expected.items():
-        other = received[name]
-        assert other.shape == array.shape and other.dtype == np.float32
+        output = received[name]
+        assert output.shape == array.shape and output.dtype == np.float32
         if array.shape[:2] == mask.shape:
-            array, other = array[mask == 1], other[mask == 1]
-        found.append(np.abs(array - other).max())
-    return np.max(found)
+            array, output = array[mask == 1], output[mask == 1]
+        differences.append(np.abs(array - output).max())
+    return np.max(differences)
 
 
-def difference_from_keras(session, model, given=None):
+def difference_from_keras(session, model, inputs=None):
     """The largest absolute difference between the outputs of a session and of the model."""
-    given = given or features(model)
+    inputs = inputs or features(model)
     return largest_difference(
-        session(given), network_of(model).outputs_of_model(given), given["padding_mask"]
+        session(inputs), network_of(model).outputs_of_model(inputs), inputs["padding_mask"]
     )
 
 

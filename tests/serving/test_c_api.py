@@ -6,10 +6,10 @@ import pytest
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
-from keras_bert_impl.optional_libraries import tensorflow_text
 from keras_bert_impl.serving import export_saved_model
 from keras_bert_impl.serving.check import TOLERANCE, difference_of_rows, largest_difference
 from keras_bert_impl.serving.graph_operations import read_graph
+from keras_bert_impl.utils.optional_libraries import tensorflow_text
 from tests.serving.asking import fuzz, output_of
 from tests.serving.families import FAMILIES, signatures_of
 
@@ -34,10 +34,10 @@ def test_a_stock_server_knows_the_operations(exported):
     """Only TensorFlow's operations, and one of TF-Text that TensorFlow Serving has long had."""
     saved = saved_model_pb2.SavedModel.FromString((exported[2] / "saved_model.pb").read_bytes())
     graph = saved.meta_graphs[0].graph_def
-    nodes = [*graph.node, *(node for one in graph.library.function for node in one.node_def)]
-    functions = {one.signature.name for one in graph.library.function}
-    others = {node.op for node in nodes} - set(dir(tf.raw_ops)) - functions
-    assert others == OF_TEXT
+    nodes = [*graph.node, *(node for body in graph.library.function for node in body.node_def)]
+    functions = {body.signature.name for body in graph.library.function}
+    operations = {node.op for node in nodes} - set(dir(tf.raw_ops)) - functions
+    assert operations == OF_TEXT
     assert read_graph(exported[2]).meta_graphs
 
 

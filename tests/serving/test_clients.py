@@ -42,9 +42,9 @@ def printed_by(program, code, ports):
     """The lines that a code block of the documentation prints, with a server on these ports."""
     code = code.replace("localhost:8500", f"127.0.0.1:{ports['port']}")
     code = code.replace("localhost:8501", f"127.0.0.1:{ports['rest_port']}")
-    done = subprocess.run([*program, "-c", code], capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr[-2000:]
-    return done.stdout.strip().splitlines()
+    process = subprocess.run([*program, "-c", code], capture_output=True, text=True, timeout=300)
+    assert process.returncode == 0, process.stderr[-2000:]
+    return process.stdout.strip().splitlines()
 
 
 @pytest.mark.slow

@@ -4,9 +4,9 @@ import pytest
 import yaml
 
 from keras_bert_impl.cli.main import main
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.serving.deployment import write_deployment
-from keras_bert_impl.version import pinned_requirement
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.version import pinned_requirement
 
 
 @pytest.fixture
@@ -59,8 +59,8 @@ def test_a_plain_saved_model_has_no_files_for_tensorflow_serving(folder, tmp_pat
 
 
 def test_options_that_the_files_would_not_contain(folder, tmp_path, capsys):
-    given = ["--cache-mb", "64", "--port", "9000", "--write-docker", str(tmp_path / "deploy")]
-    assert main(["serve", str(folder), *given]) == 2
+    options = ["--cache-mb", "64", "--port", "9000", "--write-docker", str(tmp_path / "deploy")]
+    assert main(["serve", str(folder), *options]) == 2
     message = capsys.readouterr().err
     assert "--write-docker does not write --port, --cache-mb to the files" in message
     assert not (tmp_path / "deploy").exists()

@@ -6,17 +6,17 @@ import pytest
 import tensorflow as tf
 
 from keras_bert_impl.cli.main import main
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.serving import check
+from keras_bert_impl.utils.errors import InputError
 from tests.tasks import helpers
 from tests.tasks.helpers import classifier
 
 
 @pytest.fixture
 def signatures(monkeypatch):
-    found = classifier().signatures()
-    monkeypatch.setattr("keras_bert_impl.runs.evaluation.load_signatures", lambda *how: found)
-    return found
+    loaded = classifier().signatures()
+    monkeypatch.setattr("keras_bert_impl.runs.evaluation.load_signatures", lambda *how: loaded)
+    return loaded
 
 
 @pytest.mark.parametrize(
@@ -92,8 +92,8 @@ def test_scores_in_bfloat16_and_float32(tmp_path, capsys):
     command = ["export", "--model", model, "--out", out, "--dtype", "mixed_bfloat16"]
     command += ["--dev", rows, "--text", "text", "--label", "label", "--max-drop"]
     assert main([*map(str, command), "-1"]) == 2
-    said = capsys.readouterr().err
-    assert "the score drops from 50.00 to 50.00, by more than -1 points" in said
+    message = capsys.readouterr().err
+    assert "the score drops from 50.00 to 50.00, by more than -1 points" in message
     assert not out.exists()
     assert main([*map(str, command), "0"]) == 0
     assert "score 50.00 in float32 and 50.00 as exported" in capsys.readouterr().err
@@ -113,8 +113,8 @@ def test_ids_only(signatures, tmp_path):
         "--ids-only",
     ]
     assert main(command) == 0
-    found = tf.saved_model.load(str(tmp_path / "reviews" / "1")).signatures
-    assert set(found) == {"serving_default", "ids", "hub_ids"}
+    served = tf.saved_model.load(str(tmp_path / "reviews" / "1")).signatures
+    assert set(served) == {"serving_default", "ids", "hub_ids"}
 
 
 def test_no_custom_operations(signatures, tmp_path):
@@ -134,10 +134,10 @@ def test_neighbors_of_an_embedder_in_bfloat16(tmp_path, capsys):
     helpers.save_base(model)
     command = ["export", "--model", model, "--as", "embedder", "--out", out]
     assert main([*map(str, command), "--dtype", "mixed_bfloat16"]) == 0
-    said = capsys.readouterr().err
-    found = re.search(
-        r"changes for ([\d.]+)% of 96 built-in English sentences, compared with", said
+    message = capsys.readouterr().err
+    match = re.search(
+        r"changes for ([\d.]+)% of 96 built-in English sentences, compared with", message
     )
-    assert 0 <= float(found[1]) <= 100
+    assert 0 <= float(match[1]) <= 100
     assert main([*map(str, command)]) == 0
     assert "nearest neighbor" not in capsys.readouterr().err

@@ -2,10 +2,10 @@
 
 import pytest
 
-from keras_bert_impl.conversion.formats import convert
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.models.conversion.formats import convert
 from keras_bert_impl.serving import export_saved_model, export_version
 from keras_bert_impl.tasks import TextClassifier
+from keras_bert_impl.utils.errors import InputError
 from tests.helpers import small_disk
 from tests.tasks import helpers
 

@@ -8,16 +8,16 @@ import pytest
 import tensorflow as tf
 from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
-from keras_bert_impl.config import ADAPTER_KINDS
-from keras_bert_impl.graphs.together import SeveralSignatures
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.checkpoints.config import ADAPTER_KINDS
 from keras_bert_impl.serving import check
 from keras_bert_impl.serving.graph_operations import GRAPH, OPERATIONS, read_graph
+from keras_bert_impl.serving.graphs.together import SeveralSignatures
 from keras_bert_impl.serving.saved_model import for_inference, prediction_log
 from keras_bert_impl.serving.server.model import Limits, load, read_description, read_warmup
 from keras_bert_impl.serving.server.wire import ApiError
 from keras_bert_impl.tasks import EncoderSignatures, TokenClassifier
 from keras_bert_impl.tokenizers import Tokenizer
+from keras_bert_impl.utils.errors import InputError
 from tests.serving import network_models
 from tests.serving.families import ENTITIES, FAMILIES, signatures_of
 from tests.tasks.helpers import classifier, encoder, tokenizer
@@ -82,8 +82,8 @@ def operations_of(signatures):
 
 @pytest.mark.parametrize("settings", [SPARSE[0], ADAPTERS[-1], {"dtype": "mixed_bfloat16"}, "int4"])
 def test_exports_have_listed_operations(settings):
-    made = of_encoder(**settings) if isinstance(settings, dict) else of_quantized(settings)
-    assert operations_of(made) <= OPERATIONS
+    export = of_encoder(**settings) if isinstance(settings, dict) else of_quantized(settings)
+    assert operations_of(export) <= OPERATIONS
 
 
 @pytest.mark.slow
@@ -127,7 +127,7 @@ def save(directory, operation=lambda text: None):
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "text")], autograph=False)
     def serve(text):
-        results = [one for one in tf.nest.flatten(operation(text)) if one is not None]
+        results = [output for output in tf.nest.flatten(operation(text)) if output is not None]
         with tf.control_dependencies(results):
             return {"text": tf.strings.join([text, module.variable])}
 
@@ -158,7 +158,7 @@ def test_operations_of_no_export_are_rejected_by_name(tmp_path, monkeypatch, nam
 class _Echo:
     """Stands for the signatures of a model."""
 
-    reference = staticmethod(lambda text: [{"text": f"{one}!"} for one in text])
+    reference = staticmethod(lambda text: [{"text": f"{string}!"} for string in text])
 
 
 def test_a_trusted_graph_runs(tmp_path, monkeypatch, plain):
@@ -171,7 +171,7 @@ def test_a_trusted_graph_runs(tmp_path, monkeypatch, plain):
 
 
 def _with_label(text):
-    return [{"text": f"{one}!", "label": "a"} for one in text]
+    return [{"text": f"{string}!", "label": "a"} for string in text]
 
 
 @pytest.mark.parametrize(

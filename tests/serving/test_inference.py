@@ -30,8 +30,8 @@ def model_of(dtype):
 def dtypes(directory):
     reader = tf.train.load_checkpoint(str(directory / "variables" / "variables"))
     types = reader.get_variable_to_dtype_map()
-    found = [dtype for name, dtype in types.items() if "weights" in name]
-    return {dtype: found.count(dtype) for dtype in set(found) if dtype.is_floating}
+    weight_dtypes = [dtype for name, dtype in types.items() if "weights" in name]
+    return {dtype: weight_dtypes.count(dtype) for dtype in set(weight_dtypes) if dtype.is_floating}
 
 
 def answers(directory):

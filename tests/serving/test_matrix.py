@@ -24,8 +24,8 @@ def test_a_network_in_another_runtime(matrix, monkeypatch):
     """Uses texts of all lengths in one batch; the smaller batches take seconds."""
     monkeypatch.setattr(importlib.import_module("matrix_models"), "BATCH_SIZES", (64,))
     name = "NextSentencePredictor"
-    found = matrix.differences([name], ["ONNX Runtime"])
-    assert 0 < found[name]["ONNX Runtime"] <= TOLERANCE
+    differences = matrix.differences([name], ["ONNX Runtime"])
+    assert 0 < differences[name]["ONNX Runtime"] <= TOLERANCE
 
 
 @pytest.mark.slow
@@ -38,8 +38,8 @@ def test_some_cases_in_all_formats(matrix, name):
 
 
 def test_the_table_has_blanks_and_replaces_the_one_before(matrix, tmp_path):
-    found = {"one": {"A": 2.4e-7, "B": None}, "other": {"A": 0.0, "B": float("inf")}}
-    table = matrix.as_table(found)
+    differences = {"one": {"A": 2.4e-7, "B": None}, "other": {"A": 0.0, "B": float("inf")}}
+    table = matrix.as_table(differences)
     assert table.splitlines()[2:] == ["| one | 2e-07 |  |", "| other | 0e+00 | inf |"]
     path = tmp_path / "page.md"
     path.write_text("# Page\n\n<!-- matrix: begin -->\nold\n<!-- matrix: end -->\n\nBehind.\n")

@@ -89,9 +89,9 @@ def test_without_custom_operations_the_c_api_needs_no_library(tmp_path, kind, se
 
     def answers(folder, *options):
         command = [sys.executable, "tools/serving/c_api.py", str(tmp_path / folder), *options]
-        done = subprocess.run(command, input=json.dumps(inputs), capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr[-2000:]
-        return [json.loads(line) for line in done.stdout.splitlines()]
+        process = subprocess.run(command, input=json.dumps(inputs), capture_output=True, text=True)
+        assert process.returncode == 0, process.stderr[-2000:]
+        return [json.loads(line) for line in process.stdout.splitlines()]
 
     model.export(tmp_path / "core", custom_ops=False)
     in_core = answers("core", "--core")
@@ -168,8 +168,8 @@ def test_several_labels_and_regression(tmp_path):
         np.testing.assert_allclose(answer["scores"], model.predict(TEXTS, verbose=0), atol=1e-5)
         if model is several:
             names = answer["labels"].numpy()
-            chosen = [[name.decode() for name in row if name] for row in names]
-            assert chosen == model.classify(TEXTS)
+            labels = [[name.decode() for name in row if name] for row in names]
+            assert labels == model.classify(TEXTS)
         else:
             assert set(answer) == {"scores"}
 
@@ -242,10 +242,10 @@ def test_bfloat16_agrees_with_predict_of_the_same_batch(tmp_path):
 
 @pytest.mark.slow
 def test_an_export_replaces_the_one_before(exported, tmp_path):
-    other = classifier(seed=5)
+    replacement = classifier(seed=5)
     shutil.copytree(exported[1], tmp_path / "model")
-    other.export(tmp_path / "model")
+    replacement.export(tmp_path / "model")
     served = tf.saved_model.load(str(tmp_path / "model")).signatures["serving_default"]
     scores = served(text=tf.constant(TEXTS))["scores"]
-    np.testing.assert_allclose(scores, other.predict(TEXTS, verbose=0), atol=1e-5)
+    np.testing.assert_allclose(scores, replacement.predict(TEXTS, verbose=0), atol=1e-5)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["model"]

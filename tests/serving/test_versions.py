@@ -12,10 +12,10 @@ import tensorflow as tf
 import yaml
 from tensorflow.core.framework import tensor_pb2
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.serving import export_version
 from keras_bert_impl.serving.saved_model import BATCH_SIZES, prediction_log
 from keras_bert_impl.tokenizers import Tokenizer
+from keras_bert_impl.utils.errors import InputError
 from tests.serving.fuzz import load_tool
 from tests.tasks.helpers import classifier, run_python
 
@@ -57,8 +57,8 @@ def test_warm_up_asks_each_signature_in_each_size(exported):
     requests = requests_of(extra / "tf_serving_warmup_requests")
     signatures = tf.saved_model.load(str(folder / "1")).signatures
     assert {name for name, _, _ in requests} == {"reviews"}
-    asked = {(name, len(next(iter(inputs.values())))) for _, name, inputs in requests}
-    assert asked == {(name, size) for name in signatures for size in BATCH_SIZES}
+    requested = {(name, len(next(iter(inputs.values())))) for _, name, inputs in requests}
+    assert requested == {(name, size) for name in signatures for size in BATCH_SIZES}
     for _, name, inputs in requests:
         answer = signatures[name](**{key: tf.constant(v) for key, v in inputs.items()})
         assert answer["scores"].shape[1] == model.num_classes
@@ -117,7 +117,7 @@ def test_the_next_version_has_the_next_number(exported, monkeypatch):
     written = []
     monkeypatch.setattr(
         "keras_bert_impl.serving.saved_model.export_saved_model",
-        lambda signatures, path, *rest, **more: written.append((path.name, more["name"])),
+        lambda signatures, path, *args, **kwargs: written.append((path.name, kwargs["name"])),
     )
     export_version(model.signatures(), folder)
     for name in ("notes/saved_model.pb", f"{2**63 - 2}/saved_model.pb"):
@@ -147,24 +147,24 @@ def test_refuses_to_export_beside_another_process(exported):
     folder, model = exported
     code = """
 import sys
-from keras_bert_impl.io.files import claim
+from keras_bert_impl.utils.io.files import claim
 lock = claim(sys.argv[1])
 print("locked", flush=True)
 sys.stdin.read()
 """
     command = [sys.executable, "-c", code, str(folder / ".lock")]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
-        assert other.stdout.readline() == b"locked\n"
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout.readline() == b"locked\n"
         with pytest.raises(InputError, match="another process is exporting to"):
             export_version(model.signatures(), folder)
-        other.communicate(b"")
+        process.communicate(b"")
 
 
 def test_threads_export_one_after_the_other(exported, monkeypatch):
     folder, model = exported
     monkeypatch.setattr(
         "keras_bert_impl.serving.saved_model.export_saved_model",
-        lambda signatures, path, *rest, **more: (time.sleep(0.2), path.mkdir()),
+        lambda signatures, path, *args, **kwargs: (time.sleep(0.2), path.mkdir()),
     )
     with concurrent.futures.ThreadPoolExecutor() as pool:
         paths = [*pool.map(export_version, 2 * [model.signatures()], 2 * [folder])]

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks import MaskedLM
+from keras_bert_impl.utils.errors import InputError
 from tests.tasks.helpers import classifier
 
 model, out = map(Path, sys.argv[1:])

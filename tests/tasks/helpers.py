@@ -10,7 +10,7 @@ from pathlib import Path
 import keras
 import numpy as np
 
-from keras_bert_impl.config import EncoderConfig
+from keras_bert_impl.checkpoints.config import EncoderConfig
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.tasks import QuestionAnswerer, TextClassifier, TextEmbedder
 from keras_bert_impl.tokenizers import WordPieceTokenizer
@@ -178,9 +178,9 @@ def window_with_most_context(word, windows):
 
 def run_python(code, *arguments):
     """Runs code in a separate process; returns the JSON value on its last line of output."""
-    done = run_script("-c", code, *arguments)
-    assert done.returncode == 0, done.stderr[-3000:]
-    return json.loads(done.stdout.strip().splitlines()[-1])
+    process = run_script("-c", code, *arguments)
+    assert process.returncode == 0, process.stderr[-3000:]
+    return json.loads(process.stdout.strip().splitlines()[-1])
 
 
 def run_script(*arguments):

@@ -7,9 +7,9 @@ CONTEXT = "Ann met Bob in Zürich 🙂 on a Monday. Bob left."
 ANSWERS = [("Zürich", 15), ("Monday", 29)]
 
 
-def question(name="q0", answers=ANSWERS[:1], **more):
+def question(name="q0", answers=ANSWERS[:1], **fields):
     answers = [{"text": text, "answer_start": start} for text, start in answers]
-    return {"id": name, "question": "Where did they meet?", "answers": answers} | more
+    return {"id": name, "question": "Where did they meet?", "answers": answers} | fields
 
 
 def document(*questions, context=CONTEXT):
@@ -33,12 +33,12 @@ def some_questions(count=60):
     context = " ".join(words * 3)
     for number in range(count):
         text = " ".join(words[(begin := draw.randrange(8)) : begin + draw.randrange(1, 5)])
-        other = draw.choice(words)
+        word = draw.choice(words)
         is_impossible = draw.random() < 0.4
-        answers = [] if is_impossible else [(t, context.index(t)) for t in (text, other)]
+        answers = [] if is_impossible else [(t, context.index(t)) for t in (text, word)]
         questions.append(question(f"q{number}", answers, is_impossible=is_impossible))
         predictions[f"q{number}"] = draw.choice(
-            [text, other, f"{text} {other}", "", "the", text.upper() + "?", "dog"]
+            [text, word, f"{text} {word}", "", "the", text.upper() + "?", "dog"]
         )
         odds[f"q{number}"] = draw.randrange(-3, 4) + (1.5 if is_impossible else 0.0)
     return document(*questions, context=context), predictions, odds

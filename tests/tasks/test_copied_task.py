@@ -15,11 +15,11 @@ import pytest
 import tensorflow as tf
 
 import keras_bert_impl
-from keras_bert_impl.attribution import attribute
 from keras_bert_impl.cli import main as cli
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.reports import look, write_report
+from keras_bert_impl.reports.attribution import attribute
 from keras_bert_impl.tasks import evaluate, finetune, load_tuned, registry
+from keras_bert_impl.utils.errors import InputError
 from tests.tasks import helpers
 
 FOLDERS = Path(keras_bert_impl.__file__).parent / "tasks"
@@ -70,7 +70,7 @@ def copied(tmp_path, monkeypatch):
     monkeypatch.setattr(registry, "_registered", [])
     monkeypatch.syspath_prepend(tmp_path / "outside")
 
-    def copy(folder, name, changes, **more):
+    def copy(folder, name, changes, **additions):
         there = tmp_path / "outside" / name
         shutil.copytree(FOLDERS / folder, there, ignore=shutil.ignore_patterns("__pycache__"))
         unused = dict(changes)
@@ -80,7 +80,7 @@ def copied(tmp_path, monkeypatch):
                 if old in text:
                     unused.pop(old, None)
                     text = text.replace(old, new)
-            path.write_text(text + more.get(path.stem, ""))
+            path.write_text(text + additions.get(path.stem, ""))
         assert not unused
         importlib.invalidate_caches()
         module = importlib.import_module(f"{name}.task")
@@ -105,8 +105,8 @@ def pairs(count, seed):
 
 
 def test_a_copied_embedder_with_a_setting_and_a_pooling(copied, base, tmp_path, capsys):
-    more = "\n\nimport numpy as np\nfrom keras import ops\n" + POOLING
-    task = copied("embedding", "outside_embedding", EMBEDDING, poolings=more)
+    code = "\n\nimport numpy as np\nfrom keras import ops\n" + POOLING
+    task = copied("embedding", "outside_embedding", EMBEDDING, poolings=code)
     examples_class, model_class = task.Similarity.example_class, task.Similarity.model_classes[0]
     assert not issubclass(model_class, keras_bert_impl.TextEmbedder)
     train, dev = (examples_class(*pairs(16, seed), source="pairs") for seed in range(2))
@@ -124,10 +124,10 @@ def test_a_copied_embedder_with_a_setting_and_a_pooling(copied, base, tmp_path, 
     model.save(tmp_path / "model.keras")
     loaded = keras.saving.load_model(tmp_path / "model.keras")
     saved = load_tuned(run)
-    for other in (loaded, saved):
-        assert type(other) is model_class
-        assert (other.threshold, other.pooling) == (0.25, "firsthalf")
-        np.testing.assert_allclose(other.encode(texts), vectors, atol=1e-6)
+    for stored in (loaded, saved):
+        assert type(stored) is model_class
+        assert (stored.threshold, stored.pooling) == (0.25, "firsthalf")
+        np.testing.assert_allclose(stored.encode(texts), vectors, atol=1e-6)
     assert load_tuned(run, threshold=2.0).threshold == 2.0
     # Its scores, pages and card.
     scores = json.loads((run / "scores.json").read_text())
@@ -156,15 +156,15 @@ def test_a_copied_embedder_with_a_setting_and_a_pooling(copied, base, tmp_path, 
     served = tf.saved_model.load(
         str(next((tmp_path / "served").glob("[0-9]*"), tmp_path / "served"))
     )
-    found = served.signatures["serving_default"](tf.constant(texts))
-    np.testing.assert_allclose(found["vectors"], vectors, atol=1e-5)
+    outputs = served.signatures["serving_default"](tf.constant(texts))
+    np.testing.assert_allclose(outputs["vectors"], vectors, atol=1e-5)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("format", ["onnx", "openvino", "litert"])
 def test_a_copied_embedder_in_other_formats(format, copied, tmp_path):
-    more = "\n\nimport numpy as np\nfrom keras import ops\n" + POOLING
-    task = copied("embedding", "outside_embedding", EMBEDDING, poolings=more)
+    code = "\n\nimport numpy as np\nfrom keras import ops\n" + POOLING
+    task = copied("embedding", "outside_embedding", EMBEDDING, poolings=code)
     model_class = task.Similarity.model_classes[0]
     model = model_class(helpers.encoder(), helpers.tokenizer(), pooling="firsthalf")
     model.export(tmp_path / "exported", format=format)  # compares its outputs with the model's

@@ -57,13 +57,13 @@ def test_three_devices_train_and_predict_as_tensorflow(tmp_path):
     classifier(dropout=0.0).save_weights(before)
     on_jax([PROGRAM, before, after], devices=3)
     history, scores, model = trained(before)
-    with np.load(after) as found:
+    with np.load(after) as arrays:
         for name, values in history.items():
-            np.testing.assert_allclose(found[f"history/{name}"], values, rtol=1e-5, err_msg=name)
-        np.testing.assert_allclose(found["scores"], scores, atol=1e-5)
+            np.testing.assert_allclose(arrays[f"history/{name}"], values, rtol=1e-5, err_msg=name)
+        np.testing.assert_allclose(arrays["scores"], scores, atol=1e-5)
         for number, expected in enumerate(model.get_weights()):
             # AdamW divides gradients by their own size, and so enlarges their rounding.
-            np.testing.assert_allclose(found[f"arr_{number}"], expected, atol=1e-4)
+            np.testing.assert_allclose(arrays[f"arr_{number}"], expected, atol=1e-4)
 
 
 @pytest.mark.slow
@@ -86,15 +86,15 @@ def test_exports_are_written_by_tensorflow(tmp_path):
     save_masked_lm(tmp_path / "model", tokenizer())
     tokenizer().save_pretrained(tmp_path / "model")
     program = PROGRAM.with_name("export_on_jax.py")
-    found = json.loads(on_jax([program, tmp_path / "model", tmp_path]).splitlines()[-1])
+    printed = json.loads(on_jax([program, tmp_path / "model", tmp_path]).splitlines()[-1])
     served = tf.saved_model.load(str(tmp_path / "saved_model")).signatures["serving_default"]
     scores = served(text=tf.constant(["good film", "the plot is very dull"]))["scores"]
-    np.testing.assert_allclose(scores, found["scores"], atol=1e-5)
+    np.testing.assert_allclose(scores, printed["scores"], atol=1e-5)
     assert list((tmp_path / "onnx").glob("*.onnx"))
     filled = tf.saved_model.load(str(tmp_path / "masked_lm")).signatures["serving_default"]
     tokens = filled(text=tf.constant(["a [MASK]"]))["tokens"]
-    assert [token.decode() for token in tokens.numpy()[0, 0]] == found["fillings"][0]
-    assert "precision" in found["error"]
+    assert [token.decode() for token in tokens.numpy()[0, 0]] == printed["fillings"][0]
+    assert "precision" in printed["error"]
 
 
 @pytest.mark.slow

@@ -9,21 +9,21 @@ import seqeval.metrics
 import yaml
 
 from keras_bert_impl import QuestionAnswerer, TokenClassifier
+from keras_bert_impl.checkpoints.interop import OWN_SETTINGS
 from keras_bert_impl.cli.main import main
-from keras_bert_impl.interop import OWN_SETTINGS
+from keras_bert_impl.data.prediction_files import read_column
+from keras_bert_impl.data.tags.examples import read_tag_predictions
 from keras_bert_impl.tasks import evaluate, load_tuned, read_columns, read_squad
-from keras_bert_impl.tasks.base.prediction_files import read_column
 from keras_bert_impl.tasks.registry import model_class_of
-from keras_bert_impl.tasks.tagging.examples import read_tag_predictions
 from tests.tasks.helpers import classifier, write_words
 from tests.tasks.squad_files import document, question, write
 
 TEXT = "a good film is a joy and the plot is great"
 
 
-def finetune(base, task, train, dev, out, *more):
+def finetune(base, task, train, dev, out, *options):
     files = ["--train", str(train), "--dev", str(dev), "--out", str(out)]
-    return main(["finetune", "--model", str(base), "--task", task, *files, *more])
+    return main(["finetune", "--model", str(base), "--task", task, *files, *options])
 
 
 # === Tagging ===
@@ -71,9 +71,9 @@ def test_predicts_with_a_tagger(tagged, capsys):
     assert first["words"] == TEXT.split() and second["words"] == ["film"]
     assert [first["labels"], second["labels"]] == model.tag([TEXT, "film"])
     expected = [entity._asdict() for entity in model.entities([TEXT])[0]]
-    for entity, wanted in zip(first["entities"], expected, strict=True):
+    for entity, reference in zip(first["entities"], expected, strict=True):
         # A batch of another size, which rounds differently.
-        assert entity == wanted | {"score": pytest.approx(wanted["score"], abs=1e-6)}
+        assert entity == reference | {"score": pytest.approx(reference["score"], abs=1e-6)}
     assert main(command) == 0
     line = capsys.readouterr().out.splitlines()[0]
     assert line == " ".join(map("/".join, zip(first["words"], first["labels"])))
@@ -97,14 +97,14 @@ def test_exports_and_checks_a_tagger(tagged, capsys):
 def asked(base, tmp_path_factory):
     folder = tmp_path_factory.mktemp("asked")
     start = TEXT.index("joy")
-    known = {"question": "what is great", "is_impossible": False}
-    unknown = {"question": "not bad", "is_impossible": True}
-    known = [question(f"q{i}", [("joy", start)], **known) for i in range(6)]
-    unknown = [question(f"n{i}", [], **unknown) for i in range(2)]
-    file = write(folder / "questions.json", document(*known, *unknown, context=TEXT))
+    answerable = {"question": "what is great", "is_impossible": False}
+    unanswerable = {"question": "not bad", "is_impossible": True}
+    answerable = [question(f"q{i}", [("joy", start)], **answerable) for i in range(6)]
+    unanswerable = [question(f"n{i}", [], **unanswerable) for i in range(2)]
+    file = write(folder / "questions.json", document(*answerable, *unanswerable, context=TEXT))
     settings = ["--epochs=2", "--max-length=16", "--doc-stride=2", "--learning-rate=0.02"]
-    more = ["--max-question-length=4"]
-    assert finetune(base, "squad", file, file, folder / "run", *settings, *more) == 0
+    options = ["--max-question-length=4"]
+    assert finetune(base, "squad", file, file, folder / "run", *settings, *options) == 0
     return folder
 
 
@@ -139,7 +139,7 @@ def test_predicts_with_an_answerer(asked, capsys):
 
 
 @pytest.mark.parametrize(
-    "task, more, message",
+    "task, options, message",
     [
         ("tagging", ["--doc-stride=0"], "doc_stride must be a positive integer"),
         ("tagging", ["--label", "tag"], "--label must be a column number"),
@@ -147,9 +147,9 @@ def test_predicts_with_an_answerer(asked, capsys):
         ("mrpc", [], "--task requires the folder of the task in --data. Leave out --train"),
     ],
 )
-def test_rejects_invalid_input(base, tagged, asked, tmp_path, capsys, task, more, message):
+def test_rejects_invalid_input(base, tagged, asked, tmp_path, capsys, task, options, message):
     file = asked / "questions.json" if task == "squad" else tagged / "a.txt"
-    assert finetune(base, task, file, file, tmp_path / "run", *more) == 2
+    assert finetune(base, task, file, file, tmp_path / "run", *options) == 2
     assert message in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
 
@@ -168,7 +168,7 @@ def test_recipe_has_the_settings_of_the_task(tagged):
 
 
 @pytest.mark.parametrize(
-    "own, architecture, name",
+    "settings, architecture, name",
     [
         ({"model_class": "FeatureTagger"}, "BertModel", "FeatureTagger"),
         ({"lstm_dim": 8}, "BertModel", "FeatureTagger"),  # written before classes were named
@@ -176,10 +176,13 @@ def test_recipe_has_the_settings_of_the_task(tagged):
         ({"model_class": "Mine"}, "BertForTokenClassification", "TokenClassifier"),
     ],
 )
-def test_finds_the_class_of_a_directory(base, tmp_path, own, architecture, name):
+def test_finds_the_class_of_a_directory(base, tmp_path, settings, architecture, name):
     shutil.copytree(base, tmp_path / "model")
     path = tmp_path / "model" / "config.json"
-    config = json.loads(path.read_text()) | {"architectures": [architecture], OWN_SETTINGS: own}
+    config = json.loads(path.read_text()) | {
+        "architectures": [architecture],
+        OWN_SETTINGS: settings,
+    }
     path.write_text(json.dumps(config))
     assert model_class_of(tmp_path / "model").__name__ == name
 

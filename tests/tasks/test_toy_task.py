@@ -11,10 +11,10 @@ import tensorflow as tf
 from keras_bert_impl.cli import main as cli
 from keras_bert_impl.cli.finetuning import Finetune
 from keras_bert_impl.cli.settings import given_settings
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.settings import Share
+from keras_bert_impl.data.tables.examples import Examples
 from keras_bert_impl.tasks import Task, TextClassifier, evaluate, finetune, load_tuned, registry
-from keras_bert_impl.tasks.data.examples import Examples
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.settings import Share
 from tests.tasks import helpers
 
 
@@ -105,17 +105,17 @@ def test_description_is_enough_for_a_task(praise, tmp_path, capsys):
     table.write_text("text\tlabel\n" + "".join(f"{text}\t{label}\n" for text, label in rows))
     run = ["--model", str(tmp_path / "run")]
     assert cli.main(["predict", *run, "--input", str(table), "--text", "text", "--json"]) == 0
-    said = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    predictions = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     labels = np.array(dev.labels) == "positive"
-    assert np.mean([row["praise"] for row in said] == labels) == scores["share"]
+    assert np.mean([row["praise"] for row in predictions] == labels) == scores["share"]
     files = ["--dev", str(table), "--text", "text", "--label", "label"]
     assert cli.main(["evaluate", *run, *files, "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == scores
     assert cli.main(["export", *run, "--out", str(tmp_path / "served")]) == 0
     served = tf.saved_model.load(str(next((tmp_path / "served").glob("[0-9]*"))))
-    found = served.signatures["serving_default"](tf.constant(dev.texts))
-    found = [label.decode() for label in found["label"].numpy()]
-    assert found == load_tuned(tmp_path / "run").classify(dev.texts)
+    outputs = served.signatures["serving_default"](tf.constant(dev.texts))
+    served_labels = [label.decode() for label in outputs["label"].numpy()]
+    assert served_labels == load_tuned(tmp_path / "run").classify(dev.texts)
 
 
 def test_rejects_duplicate_names_and_example_classes(praise):

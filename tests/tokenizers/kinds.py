@@ -68,7 +68,7 @@ def learn_french(path):
     pieces = [piece for number, piece in enumerate(sorted(model["vocab"])) if number % 9]
     ids = {piece: number for number, piece in enumerate([*FLAUBERT, *pieces])}
     (path / "vocab.json").write_text(json.dumps(ids))
-    lines = "".join(f"{left} {right} 7\n" for left, right in model["merges"])
+    lines = "".join(f"{first} {second} 7\n" for first, second in model["merges"])
     (path / "merges.txt").write_text(lines)
 
 

@@ -11,10 +11,10 @@ import tokenizers
 import transformers
 from tokenizers import models, processors
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tokenizers import Tokenizer
 from keras_bert_impl.tokenizers.added_tokens import AddedToken, AddedTokens, as_added_tokens
 from keras_bert_impl.tokenizers.unicode.table import CODE_POINTS
+from keras_bert_impl.utils.errors import InputError
 from tests.tokenizers.kinds import ENGLISH, like_modernbert
 
 ODD = [
@@ -114,8 +114,8 @@ def find(tokens, text):
     """Returns (matched text, token) pairs; checks that a second copy of the text has the same."""
     tokens = dict(enumerate(as_added_tokens(tokens)))
     code_points = [*map(ord, text), CODE_POINTS] * 2
-    found = AddedTokens(tokens)(tf.constant(code_points, tf.int32))
-    rows = np.transpose(found).tolist()
+    matches = AddedTokens(tokens)(tf.constant(code_points, tf.int32))
+    rows = np.transpose(matches).tolist()
     half = len(rows) // 2
     assert [[s + len(text) + 1, e + len(text) + 1, n] for s, e, n in rows[:half]] == rows[half:]
     return [(text[start:end], tokens[number].content) for start, end, number in rows[:half]]
@@ -150,10 +150,10 @@ def test_finds_the_same_tokens_as_tokenizers():
         text = "".join(draw.choices(["a", "b", " ", "<", "_", "é"], k=100))
         theirs = tokenizers.Tokenizer(models.WordLevel({"?": 0}, unk_token="?"))
         theirs.add_tokens(tokens)
-        found = theirs.encode(text)
+        encoding = theirs.encode(text)
         expected = [
             (text[slice(*place)], theirs.id_to_token(number))
-            for number, place in zip(found.ids, found.offsets)
+            for number, place in zip(encoding.ids, encoding.offsets)
             if number
         ]
         assert find(tokens, text) == expected, (tokens, text)

@@ -11,9 +11,9 @@ import pytest
 import tensorflow as tf
 import transformers
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tokenizers import Tokenizer
 from keras_bert_impl.tokenizers.inputs import beginning
+from keras_bert_impl.utils.errors import InputError
 from tests.tokenizers.kinds import KINDS, texts
 
 TEXTS = texts()
@@ -39,8 +39,8 @@ def ours(theirs):
 
 def assert_equal(ours, theirs):
     expected = [theirs(text, add_special_tokens=False)["input_ids"] for text in TEXTS]
-    for text, received, wanted in zip(TEXTS, ours.tokenize(TEXTS).to_list(), expected):
-        assert received == wanted, text
+    for text, received, ids in zip(TEXTS, ours.tokenize(TEXTS).to_list(), expected):
+        assert received == ids, text
 
 
 def test_equals_transformers(ours, theirs):
@@ -162,8 +162,8 @@ def test_accepts_a_vocabulary_as_a_dict_of_ids(ours):
     settings = ours.get_config()
     tokens = settings["vocabulary"]
     backwards = {token: i for i, token in reversed(list(enumerate(tokens))) if token}
-    for given in (backwards, np.array(tokens)):
-        again = type(ours)(**settings | {"vocabulary": given})
+    for vocabulary in (backwards, np.array(tokens)):
+        again = type(ours)(**settings | {"vocabulary": vocabulary})
         assert again.vocabulary == tokens and again.fingerprint == ours.fingerprint
     with pytest.raises(InputError, match="must be a list of tokens in id order"):
         type(ours)(**settings | {"vocabulary": set(tokens)})

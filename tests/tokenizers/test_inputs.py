@@ -5,8 +5,8 @@ import pytest
 import tensorflow as tf
 import transformers
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tokenizers import WordPieceTokenizer, pack_segments
+from keras_bert_impl.utils.errors import InputError
 
 IDS = {"cls_id": 2, "sep_id": 3, "pad_id": 0}
 

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tokenizers import ByteLevelBPETokenizer, Tokenizer, WordPieceTokenizer
 from keras_bert_impl.tokenizers.byte_level_bpe.tokenizer import byte_characters
 from keras_bert_impl.tokenizers.keras_hub_files import kind_of, sentencepiece_model
+from keras_bert_impl.utils.errors import InputError
 
 keras_hub = pytest.importorskip("keras_hub")
 

@@ -13,7 +13,6 @@ import tokenizers
 import transformers
 from tokenizers import models, pre_tokenizers, trainers
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tokenizers import (
     ByteLevelBPETokenizer,
     Tokenizer,
@@ -23,6 +22,7 @@ from keras_bert_impl.tokenizers import (
 )
 from keras_bert_impl.tokenizers.byte_level_bpe.files import ROBERTA
 from keras_bert_impl.tokenizers.learning import further_merges, learn_tokens
+from keras_bert_impl.utils.errors import InputError
 from tests.tokenizers.kinds import ENGLISH, KINDS, texts
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -179,9 +179,9 @@ def test_does_not_merge_a_token_that_other_merges_make():
     vocabulary = ["a", "b", "c", "ab", "abc"]
     merges = [("a", "b"), ("ab", "c")]
     words = [("", [0, 1, 2], 9), ("", [2, 0, 2, 0, 2], 2)]  # a b c, c a c a c
-    pieces, more = further_merges(words, vocabulary, merges, 5, min_frequency=2)
+    pieces, new_merges = further_merges(words, vocabulary, merges, 5, min_frequency=2)
     # "a b" exists. "b c" occurs 9 times, "a c" and "c a" 4 times each; ties go to the lower ids.
-    assert more == [("b", "c"), ("a", "c"), ("c", "ac"), ("cac", "ac")]
+    assert new_merges == [("b", "c"), ("a", "c"), ("c", "ac"), ("cac", "ac")]
     assert pieces == {"bc": [1, 2], "ac": [0, 2], "cac": [2, 0, 2], "cacac": [2, 0, 2, 0, 2]}
 
 
@@ -198,7 +198,7 @@ def test_words_that_save_the_most_tokens_come_first():
 
 def test_a_long_text_is_counted_in_pieces(monkeypatch):
     def pieces(text):
-        return list(learning._pieces(text))
+        return list(learning._split_text(text))
 
     text = "one two three " * 200
     assert pieces(text) == [text] and pieces("") == [""]

@@ -9,9 +9,9 @@ import pytest
 import transformers
 
 from keras_bert_impl.cli.main import main
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tokenizers import Tokenizer, WordPieceTokenizer
 from keras_bert_impl.tokenizers.report import tokenizer_report
+from keras_bert_impl.utils.errors import InputError
 from tests.tokenizers.kinds import BERT, ENGLISH, FRENCH, KINDS
 
 TEXTS = [*ENGLISH.split("\n"), *FRENCH.split("\n"), "the the wanted, wanting 日本 \U0001f600"]
@@ -58,12 +58,12 @@ def test_numbers_equal_those_of_transformers(kind, tmp_path):
     numbers, extra, counts, ids = counted_by(theirs)
     assert {name: report[name] for name in numbers} == pytest.approx(numbers)
     split = report["most_split"]
-    assert {one["word"] for one in split} == {word for word, number in extra.items() if number}
-    saved = [extra[one["word"]] for one in split]
+    assert {entry["word"] for entry in split} == {word for word, number in extra.items() if number}
+    saved = [extra[entry["word"]] for entry in split]
     assert saved == sorted(saved, reverse=True)
-    for one in split:
-        assert one["count"] == counts[one["word"]]
-        assert one["tokens"] == theirs.convert_ids_to_tokens(ids[one["word"]])
+    for entry in split:
+        assert entry["count"] == counts[entry["word"]]
+        assert entry["tokens"] == theirs.convert_ids_to_tokens(ids[entry["word"]])
 
 
 def test_published_vocabulary():

@@ -8,14 +8,14 @@ import tokenizers
 import transformers
 from tokenizers import models, normalizers, pre_tokenizers, processors
 
-from keras_bert_impl.config import EncoderConfig
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.checkpoints.config import EncoderConfig
 from keras_bert_impl.tokenizers import (
     ByteLevelBPETokenizer,
     SentencePieceTokenizer,
     Tokenizer,
     WordPieceTokenizer,
 )
+from keras_bert_impl.utils.errors import InputError
 from tests.tokenizers.kinds import BERT, edit, learn_bytes
 
 VOCABULARY = [*BERT, "a", "b", "c"]
@@ -83,11 +83,11 @@ def test_byte_level_rows_follow_the_post_processor(tmp_path, pair, names):
 
 def test_an_unusual_number_of_separators_changes_the_fingerprint(tmp_path):
     byte_level(tmp_path)
-    one = Tokenizer.from_pretrained(tmp_path)
-    settings = one.get_config()
-    two = ByteLevelBPETokenizer(**settings | {"num_separators": 2})
+    single = Tokenizer.from_pretrained(tmp_path)
+    settings = single.get_config()
+    double = ByteLevelBPETokenizer(**settings | {"num_separators": 2})
     del settings["num_separators"]
-    assert ByteLevelBPETokenizer(**settings).fingerprint == two.fingerprint != one.fingerprint
+    assert ByteLevelBPETokenizer(**settings).fingerprint == double.fingerprint != single.fingerprint
     with pytest.raises(InputError, match="num_separators must be"):
         ByteLevelBPETokenizer(**settings | {"num_separators": 3})
 
@@ -225,11 +225,11 @@ def test_warns_of_byte_level_settings_that_a_class_ignores(tmp_path, caplog, par
     kind = {"tokenizer_class": "RobertaTokenizer"}
     edit("tokenizer_config.json", lambda config: config.update(kind))(tmp_path)
     Tokenizer.from_pretrained(tmp_path)
-    said = {
+    messages = {
         "normalizer": "not by RobertaTokenizer of transformers",
         "add_prefix_space": "has no add_prefix_space: add_prefix_space=True of tokenizer.json",
     }
-    assert said[part] in caplog.text and len(caplog.records) == 1
+    assert messages[part] in caplog.text and len(caplog.records) == 1
 
 
 def test_files_beside_a_model_have_its_limits(tmp_path):
@@ -250,8 +250,8 @@ def test_files_beside_a_model_have_its_limits(tmp_path):
 def test_copies_keep_the_segment():
     ours = WordPieceTokenizer(VOCABULARY, segment_of_second=0)
     assert ours.fingerprint == WordPieceTokenizer(VOCABULARY).fingerprint
-    one = WordPieceTokenizer(VOCABULARY).with_one_segment()
-    for copy in (ours, one, one.add_tokens(["x"]), WordPieceTokenizer(**one.get_config())):
+    single = WordPieceTokenizer(VOCABULARY).with_one_segment()
+    for copy in (ours, single, single.add_tokens(["x"]), WordPieceTokenizer(**single.get_config())):
         assert copy.segment_of_second == 0
     with pytest.raises(InputError, match="segment_of_second must be"):
         WordPieceTokenizer(VOCABULARY, segment_of_second=2)

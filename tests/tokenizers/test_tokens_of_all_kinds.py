@@ -105,8 +105,8 @@ def test_added_tokens_of_the_vocabulary_keep_their_use_in_words(kind, tmp_path):
     """Where they are not matched literally: in another case, inside a word, or as `##ory`."""
     draw = random.Random(0)
     theirs = KINDS[kind](tmp_path)
-    known = [token for token in theirs.get_vocab() if re.fullmatch(r"(##)?\w+", token)]
-    tokens = draw.sample(sorted(known), 30) + ["xyq", "Neu"]  # the last two are new
+    candidates = [token for token in theirs.get_vocab() if re.fullmatch(r"(##)?\w+", token)]
+    tokens = draw.sample(sorted(candidates), 30) + ["xyq", "Neu"]  # the last two are new
     theirs.add_tokens(
         [
             AddedToken(token, single_word=number % 2 > 0, normalized=number % 3 > 0)
@@ -114,7 +114,7 @@ def test_added_tokens_of_the_vocabulary_keep_their_use_in_words(kind, tmp_path):
         ]
     )
     theirs.save_pretrained(tmp_path)
-    plain = [re.sub("##|▁|Ġ", "", token) for token in [*tokens, *draw.sample(known, 30)]]
+    plain = [re.sub("##|▁|Ġ", "", token) for token in [*tokens, *draw.sample(candidates, 30)]]
     parts = [*tokens, *plain, *map(str.upper, plain), *"     '.#1"]
     texts = ["".join(draw.choices(parts, k=draw.randint(1, 8))) for _ in range(300)]
     theirs, ours = (
@@ -167,11 +167,11 @@ def test_copies_of_a_used_tokenizer_find_added_tokens():
 
 def test_tokens_are_added_with_the_next_ids(ours):
     stripping = {"content": "[/E1]", "lstrip": True, "normalized": False}
-    more = ours.add_tokens(["[X]", stripping])
-    assert more.vocabulary == [*ours.vocabulary, "[X]"]
-    assert len(more.added_tokens) == len(ours.added_tokens) + 1
-    ids, starts, ends = more.tokenize_with_offsets(["[X]", "do  [/E1]"])
+    extended = ours.add_tokens(["[X]", stripping])
+    assert extended.vocabulary == [*ours.vocabulary, "[X]"]
+    assert len(extended.added_tokens) == len(ours.added_tokens) + 1
+    ids, starts, ends = extended.tokenize_with_offsets(["[X]", "do  [/E1]"])
     assert ids[0].numpy().tolist() == [len(ours)]
-    assert int(ids[1, -1]) == ours.token_to_id("[/E1]") == more.token_to_id("[/E1]")
+    assert int(ids[1, -1]) == ours.token_to_id("[/E1]") == extended.token_to_id("[/E1]")
     trims = getattr(ours, "trim_offsets", False)
     assert (int(starts[1, -1]), int(ends[1, -1])) == (4 if trims else 2, 9)

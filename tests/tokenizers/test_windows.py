@@ -4,9 +4,9 @@ import tensorflow as tf
 from tokenizers import Tokenizer as TheirTokenizer
 from tokenizers import models, pre_tokenizers, processors
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tokenizers import WordPieceTokenizer
 from keras_bert_impl.tokenizers.windows import pack_windows, window_spans
+from keras_bert_impl.utils.errors import InputError
 
 WORDS = "who did what to whom and when was it done there".split()
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
@@ -47,26 +47,26 @@ def test_rows_equal_tokenizers(stride):
     lengths = tf.reduce_sum(windows.features["padding_mask"], axis=1).numpy()
     for name, column in (("token_ids", 0), ("segment_ids", 1)):
         rows = windows.features[name].numpy()
-        found = [row[:length].tolist() for row, length in zip(rows, lengths)]
-        assert found == [row[column] for row in expected]
+        received = [row[:length].tolist() for row, length in zip(rows, lengths)]
+        assert received == [row[column] for row in expected]
 
 
 @pytest.mark.parametrize("paired", [False, True])
 def test_windows_contain_every_token_at_its_position(paired):
     long = texts(30, 40)
-    given = tf.constant(long)
+    inputs = tf.constant(long)
     if paired:
-        given = tf.constant(texts(30, 9)), given
-    windows = pack_windows(TOKENIZER, given, 12, 4, other_length=5)
+        inputs = tf.constant(texts(30, 9)), inputs
+    windows = pack_windows(TOKENIZER, inputs, 12, 4, other_length=5)
     rows = windows.features["token_ids"].numpy()
     ids = TOKENIZER.tokenize(long).to_list()
-    seen = [set() for _ in long]
+    text_positions = [set() for _ in long]
     for row, numbers in enumerate(windows.tokens().numpy()):
         text = int(windows.texts[row])
         for column in np.flatnonzero(numbers >= 0):
             assert rows[row, column] == ids[text][numbers[column]]
-            seen[text].add(numbers[column])
-    assert [len(found) for found in seen] == [len(text) for text in ids]
+            text_positions[text].add(numbers[column])
+    assert [len(positions) for positions in text_positions] == [len(text) for text in ids]
     assert rows.shape[1] <= 12
 
 
@@ -74,24 +74,24 @@ def test_selects_the_window_with_most_context():
     """Compares with the definition in the published script, token by token."""
     windows = pack_windows(TOKENIZER, tf.constant(texts(20, 50, seed=2)), 14, 5)
     texts_of, starts, counts = (part.numpy() for part in windows[1:3] + windows[4:5])
-    chosen = windows.has_most_context().numpy()
+    has_most_context = windows.has_most_context().numpy()
     for row, numbers in enumerate(windows.tokens().numpy()):
         for column, token in enumerate(numbers):
             best, best_row = None, None
-            for other in np.flatnonzero(texts_of == texts_of[row]):
-                end = starts[other] + counts[other] - 1
-                if not starts[other] <= token <= end:
+            for candidate in np.flatnonzero(texts_of == texts_of[row]):
+                end = starts[candidate] + counts[candidate] - 1
+                if not starts[candidate] <= token <= end:
                     continue
-                score = min(token - starts[other], end - token) + 0.01 * counts[other]
+                score = min(token - starts[candidate], end - token) + 0.01 * counts[candidate]
                 if best is None or score > best:
-                    best, best_row = score, other
-            assert chosen[row, column] == (token >= 0 and best_row == row)
+                    best, best_row = score, candidate
+            assert has_most_context[row, column] == (token >= 0 and best_row == row)
 
 
 def test_spans_may_be_adjacent_or_empty():
     lengths, room = tf.constant([0, 4, 9], tf.int64), tf.fill([3], tf.constant(4, tf.int64))
-    found = [part.numpy().tolist() for part in window_spans(lengths, room, 100)]
-    assert found == [[0, 1, 2, 2, 2], [0, 0, 0, 4, 8], [0, 4, 4, 8, 9]]
+    spans = [part.numpy().tolist() for part in window_spans(lengths, room, 100)]
+    assert spans == [[0, 1, 2, 2, 2], [0, 0, 0, 4, 8], [0, 4, 4, 8, 9]]
 
 
 def test_nothing_but_empty_texts():

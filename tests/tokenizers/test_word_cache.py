@@ -39,9 +39,11 @@ def in_graph(tokenizer, texts):
 
 @pytest.mark.parametrize("seed", range(10))
 def test_odd_texts_have_the_ids_of_the_graph(tokenizer, seed):
-    own = odd_texts(seed) + texts()
-    assert tokenizer.tokenize(own).to_list() == in_graph(tokenizer, own)
-    assert tokenizer.tokenize(own[::-1]).to_list() == in_graph(tokenizer, own[::-1])  # from memory
+    samples = odd_texts(seed) + texts()
+    assert tokenizer.tokenize(samples).to_list() == in_graph(tokenizer, samples)
+    assert tokenizer.tokenize(samples[::-1]).to_list() == in_graph(
+        tokenizer, samples[::-1]
+    )  # from memory
 
 
 def test_words_that_differ_in_few_bytes_are_found_quickly():
@@ -49,9 +51,9 @@ def test_words_that_differ_in_few_bytes_are_found_quickly():
     words = [f"abcdef{a}{b}ghijkl{c}".encode() for a in WORD for b in WORD for c in "xyz012"]
     data = b"".join(words) + bytes(16)
     lengths = np.full(len(words), 15)
-    keys = word_cache._keys(data, 15 * np.arange(len(words)), lengths)
+    keys = word_cache._make_keys(data, 15 * np.arange(len(words)), lengths)
     table = word_cache._Table()
-    _, counts = np.unique(table._places(keys), return_counts=True)
+    _, counts = np.unique(table._hash_keys(keys), return_counts=True)
     # Of 23,064 words in 524,288 places; 8 in one is less likely than 1 in 10,000.
     assert counts.max() < 8
     table.add(keys, np.ones((len(keys), word_cache._FEW), np.int32))
@@ -61,36 +63,40 @@ def test_words_that_differ_in_few_bytes_are_found_quickly():
 def test_a_long_word_without_tokens_is_remembered(tokenizer):
     dropped = "\ufffd" * 11  # 33 bytes: more than a table holds
     tokenizer.tokenize([f"a b c {dropped} a b c"])
-    own = [f"a b c {dropped} a b c {'running' * 3}"]  # known and new
-    assert tokenizer.tokenize(own).to_list() == in_graph(tokenizer, own)
+    samples = [f"a b c {dropped} a b c {'running' * 3}"]  # known and new
+    assert tokenizer.tokenize(samples).to_list() == in_graph(tokenizer, samples)
 
 
 def test_every_code_point_has_the_ids_of_the_graph(tokenizer):
     codes = [code for code in range(0, 0x110000, 11) if not 0xD800 <= code < 0xE000]
     for form in ("a{}b", "{} .{}", "é{}"):
-        own = [form.format(chr(code), chr(code)) for code in codes]
-        expected = tokenizer.tokenize(tf.constant(own))
-        received = tokenizer.tokenize(own)
+        samples = [form.format(chr(code), chr(code)) for code in codes]
+        expected = tokenizer.tokenize(tf.constant(samples))
+        received = tokenizer.tokenize(samples)
         np.testing.assert_array_equal(received.row_splits, expected.row_splits)
         np.testing.assert_array_equal(received.flat_values, expected.flat_values)
 
 
 def test_bytes_have_the_ids_of_the_graph(tokenizer):
     draw = random.Random(0)
-    own = [
+    samples = [
         bytes(draw.choices(b"ab .,\n\0\xff\xc3\xa9\xe2\x82\xed\xa0\x80\xf4\x90", k=12))
         for _ in range(999)
     ]
-    assert tokenizer.tokenize(own).to_list() == tokenizer.tokenize(tf.constant(own)).to_list()
-    own = [text.replace(b"\xff", b"") for text in own]
-    assert tokenizer.tokenize(own).to_list() == tokenizer.tokenize(tf.constant(own)).to_list()
+    assert (
+        tokenizer.tokenize(samples).to_list() == tokenizer.tokenize(tf.constant(samples)).to_list()
+    )
+    samples = [text.replace(b"\xff", b"") for text in samples]
+    assert (
+        tokenizer.tokenize(samples).to_list() == tokenizer.tokenize(tf.constant(samples)).to_list()
+    )
 
 
 def test_the_result_is_that_of_the_graph_in_type_too(tokenizer):
-    for own in ([], [""], ["", "the want", ""]):
+    for samples in ([], [""], ["", "the want", ""]):
         received, expected = (
-            tokenizer.tokenize(own),
-            tokenizer.tokenize(tf.constant(own, tf.string)),
+            tokenizer.tokenize(samples),
+            tokenizer.tokenize(tf.constant(samples, tf.string)),
         )
         assert received.dtype == expected.dtype and received.shape == expected.shape
         assert received.row_splits.dtype == expected.row_splits.dtype
@@ -104,8 +110,8 @@ def test_words_that_are_forgotten_are_tokenized_again(tokenizer, monkeypatch):
     monkeypatch.setattr(word_cache, "_AT_ONCE", 200)
     small = WordPieceTokenizer.from_config(tokenizer.get_config())
     for seed in range(5):
-        own = odd_texts(seed, 100)
-        assert small.tokenize(own).to_list() == in_graph(tokenizer, own)
+        samples = odd_texts(seed, 100)
+        assert small.tokenize(samples).to_list() == in_graph(tokenizer, samples)
 
 
 class Recorder:
@@ -169,31 +175,31 @@ def test_copies_and_files_have_no_cache(tokenizer):
     before, fingerprint = pickle.dumps(used), used.fingerprint
     expected = used.tokenize(texts()).to_list()
     assert pickle.dumps(used) == before and used.fingerprint == fingerprint
-    for other in (pickle.loads(before), copy.copy(used), copy.deepcopy(used)):
-        assert "_word_cache" not in vars(other)
-        assert other.tokenize(texts()).to_list() == expected
+    for duplicate in (pickle.loads(before), copy.copy(used), copy.deepcopy(used)):
+        assert "_word_cache" not in vars(duplicate)
+        assert duplicate.tokenize(texts()).to_list() == expected
 
 
 def test_lists_in_a_graph_go_through_the_graph(tokenizer):
-    own = odd_texts(3, 20)
+    samples = odd_texts(3, 20)
     fresh = WordPieceTokenizer.from_config(tokenizer.get_config())
-    rows = tf.function(lambda: fresh.tokenize(own).to_tensor(-1))()
+    rows = tf.function(lambda: fresh.tokenize(samples).to_tensor(-1))()
     assert "_word_cache" not in vars(fresh)
-    np.testing.assert_array_equal(rows, fresh.tokenize(own).to_tensor(-1))
+    np.testing.assert_array_equal(rows, fresh.tokenize(samples).to_tensor(-1))
 
 
 def test_texts_without_spaces_go_through_the_graph(tokenizer):
     fresh = WordPieceTokenizer.from_config(tokenizer.get_config())
-    own = ["日本語テキスト" * 9, "é" * 200]
-    assert fresh.tokenize(own).to_list() == in_graph(tokenizer, own)
+    samples = ["日本語テキスト" * 9, "é" * 200]
+    assert fresh.tokenize(samples).to_list() == in_graph(tokenizer, samples)
     assert "_word_cache" not in vars(fresh)
 
 
 def test_added_tokens_are_found_by_the_graph(tokenizer):
-    more = tokenizer.add_tokens(["want hello", "[E1]"])
-    own = ["a want hello [E1]b", "[e1] want  hello"]
-    assert more.tokenize(own).to_list() == in_graph(more, own)
-    assert "_word_cache" not in vars(more)
+    extended = tokenizer.add_tokens(["want hello", "[E1]"])
+    samples = ["a want hello [E1]b", "[e1] want  hello"]
+    assert extended.tokenize(samples).to_list() == in_graph(extended, samples)
+    assert "_word_cache" not in vars(extended)
 
 
 def test_rows_of_lists_are_those_of_tensors(tokenizer):

@@ -43,6 +43,6 @@ def test_sentencepiece():
 
 def test_moses_tokens_mark_the_end_of_a_word():
     tokenizer = MosesBPETokenizer([*SPECIAL_TOKENS, "a", "b</w>", "c</w>"], [])
-    found = starts(tokenizer, "ab c ab")
+    tokens = starts(tokenizer, "ab c ab")
     # Ignores the first token after a special token, for which the result is unspecified.
-    assert found[1:] == [("b</w>", False), ("c</w>", True), ("a", True), ("b</w>", False)]
+    assert tokens[1:] == [("b</w>", False), ("c</w>", True), ("a", True), ("b</w>", False)]

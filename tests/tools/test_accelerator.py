@@ -54,10 +54,12 @@ def test_utilization_counts_real_tokens(bench):
     report = {"tokens": 1000, "seconds": 2.0, "flops": 4e9, "device": "cpu", "memory": 3e9}
     peer = {"tokens": 1000, "seconds": 4.0, "device": "cpu", "memory": 0}
     options = argparse.Namespace(peak_tflops=8.0)
-    ours, other = bench("accelerator")._rows({"ours": [report], "pytorch": [peer]}, options)
+    ours, pytorch = bench("accelerator")._format_rows(
+        {"ours": [report], "pytorch": [peer]}, options
+    )
     # 500 tokens/s of 4e9 operations are 2 of 8 TFLOP/s.
     assert ours == ("ours", "500 (500–500)", "1.00 (1.00–1.00)", "25.0 (25.0–25.0) %", "3.0")
-    assert other[2:] == ("0.50 (0.50–0.50)", "12.5 (12.5–12.5) %", "unknown")
+    assert pytorch[2:] == ("0.50 (0.50–0.50)", "12.5 (12.5–12.5) %", "unknown")
 
 
 @pytest.mark.parametrize("config", [TINY, MODERN])
@@ -90,9 +92,9 @@ def test_runs_without_tensorflow(tmp_path):
         program = [sys.executable, str(ROOT / "tools" / "bench" / "accelerator.py"), command]
         models = "--models", "bert_uncased_L-2_H-128_A-2", "--layers", "1"
         program += ["--batches", str(tmp_path / "batches"), *models, *options]
-        done = subprocess.run(program, env=environment, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr[-3000:]
-        return done.stdout.splitlines()[2:]
+        process = subprocess.run(program, env=environment, capture_output=True, text=True)
+        assert process.returncode == 0, process.stderr[-3000:]
+        return process.stdout.splitlines()[2:]
 
     (line,) = table("analyze")
     assert re.fullmatch(r"\| bert_uncased_L-2_H-128_A-2 \| 128 \| 4 (\| [\d.]+ ){4}\|", line)

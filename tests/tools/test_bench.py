@@ -68,7 +68,7 @@ def test_every_system_predicts_the_same_tokens(bench, batches, name):
 
 def test_labels_per_token_are_those_of_the_slots(bench, batches):
     features, labels, weights, _ = bench("batches").load_batches(batches)
-    per_token = bench("systems")._labels_per_token(features, labels, weights)
+    per_token = bench("systems")._spread_labels(features, labels, weights)
     used = weights["masked_lm"] > 0
     assert np.count_nonzero(per_token != -100) == used.sum()
     at_slots = np.take_along_axis(per_token, features["masked_positions"], axis=-1)

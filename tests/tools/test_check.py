@@ -30,8 +30,10 @@ def test_ratios_are_taken_within_a_round(check):
 def test_a_ratio_below_its_bound_is_named(check, monkeypatch, capsys, rate, status):
     measured = {"ours": reports(rate, rate, rate), "peer": reports(100, 100, 100)}
     monkeypatch.setattr(check, "_run", lambda *arguments: measured)
-    one = check.Check("work", "script {model}", lambda found: found, "tokens", {"peer": 1.2})
-    monkeypatch.setattr(check, "CHECKS", [one])
+    single_check = check.Check(
+        "work", "script {model}", lambda report: report, "tokens", {"peer": 1.2}
+    )
+    monkeypatch.setattr(check, "CHECKS", [single_check])
     assert check.main(["--model=m", "--text=t"]) == status
     assert ("FELL" in capsys.readouterr().out) == bool(status)
 
@@ -46,7 +48,7 @@ def test_every_command_of_both_has_known_options(check):
     )
     commands = [line.removeprefix("python tools/bench/") for line in ran.stdout.splitlines()]
     assert len(commands) == 10
-    commands += [one.command + " --json file" for one in check.CHECKS]
+    commands += [measurement.command + " --json file" for measurement in check.CHECKS]
     for script in {command.split()[0] for command in commands}:
         options = {
             option
@@ -54,10 +56,10 @@ def test_every_command_of_both_has_known_options(check):
             if command.split()[0] == script
             for option in re.findall(r" (--[a-z-]+)", command)
         }
-        shown = subprocess.run(
+        help_text = subprocess.run(
             [sys.executable, BENCH / script, "--help"], capture_output=True, text=True, check=True
         ).stdout
-        assert {option for option in options if f"{option} " not in shown} == set(), script
+        assert {option for option in options if f"{option} " not in help_text} == set(), script
 
 
 def test_an_unknown_benchmark_is_named():

@@ -69,6 +69,6 @@ def test_a_tagger_trains_the_language_model(bench, model):
     before = [weight.copy() for weight in model.get_weights()]
     tagger.compile(keras.optimizers.Adam(0.01), metrics=[])
     tagger.fit(texts, labels, batch_size=8, epochs=1, verbose=0)
-    moved = [np.any(one != other) for one, other in zip(before, model.get_weights(), strict=True)]
+    moved = [np.any(old != new) for old, new in zip(before, model.get_weights(), strict=True)]
     lstms = ["lstm" in weight.path for weight in model.weights]
     assert all(is_moved for is_moved, is_lstm in zip(moved, lstms, strict=True) if is_lstm)

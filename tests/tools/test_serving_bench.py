@@ -16,8 +16,8 @@ def test_ratios_are_of_medians_within_a_round(bench):
         ]
 
     # The machine is two and four times as slow in the later rounds; the ratio stays 2.
-    found = {"ours": reports(1, 2, 4), "other": reports(2, 4, 8)}
-    lines = bench("serving").table("4x8", found).splitlines()
+    measured = {"ours": reports(1, 2, 4), "other": reports(2, 4, 8)}
+    lines = bench("serving").table("4x8", measured).splitlines()
     assert lines[2].endswith("| 1.00 (1.00–1.00) | 1.00 (1.00–1.00) |")
     assert lines[3].endswith("| 2.00 (2.00–2.00) | 2.00 (2.00–2.00) |")
     # 9 batches of 4 in (2 + 2 + 18) + (4 + 4 + 36) + (8 + 8 + 72) ms
@@ -32,7 +32,9 @@ def test_ratios_of_onnx_are_taken_within_a_round(bench):
 
     # The machine is two and four times as slow in the later rounds; the ratio stays 2.
     lines = list(
-        bench("onnx_latency")._lines("1x8", {"ours": reports(1, 2, 4), "other": reports(2, 4, 8)})
+        bench("onnx_latency")._format_lines(
+            "1x8", {"ours": reports(1, 2, 4), "other": reports(2, 4, 8)}
+        )
     )
     assert lines[0].endswith("| 1.00 (1.00–1.00) |")
     assert lines[1] == "| 1x8 | other | 4.0 (2.0–8.0) | 2.0 (1.0–4.0) | 2.00 (2.00–2.00) |"
@@ -45,7 +47,7 @@ def test_texts_have_the_length_that_is_asked(bench, tmp_path):
     text.write_text("<doc>\n" + " ".join(WORDS * 30) + "\n")
     batches = bench("serving").texts_of(text, tmp_path, "3x10")
     assert [len(batch) for batch in batches] == [3] * 8
-    lengths = {len(one.split()) for batch in batches for one in batch}
+    lengths = {len(sample.split()) for batch in batches for sample in batch}
     assert lengths == {8}  # 10 with [CLS] and [SEP]
 
 
@@ -55,8 +57,8 @@ def test_a_mix_has_lines_as_they_are(bench, tmp_path):
     text.write_text("<doc>\nTitle\n\n" + "\n".join(lines) + "\n")
     batches = bench("serving").texts_of(text, tmp_path, "3xmixed")
     assert [len(batch) for batch in batches] == [3] * 8
-    assert {one for batch in batches for one in batch} <= set(lines)
-    assert len({len(one.split()) for batch in batches for one in batch}) > 3
+    assert {sample for batch in batches for sample in batch} <= set(lines)
+    assert len({len(sample.split()) for batch in batches for sample in batch}) > 3
 
 
 @pytest.mark.slow

@@ -81,9 +81,9 @@ def tpu_vm():
 
 def test_dry_run_shows_each_step_and_runs_none(tmp_path):
     path = programs(tmp_path / "bin", gcloud=f"echo ran >> {tmp_path}/ran")
-    shown = call("tpu_vm.py", *job("--type", "v4-8", "--bucket", "texts", "--dry-run"), path=path)
-    lines = [shlex.split(line) for line in shown.stdout.splitlines()]
-    assert shown.returncode == 0
+    process = call("tpu_vm.py", *job("--type", "v4-8", "--bucket", "texts", "--dry-run"), path=path)
+    lines = [shlex.split(line) for line in process.stdout.splitlines()]
+    assert process.returncode == 0
     assert [line[4] for line in lines] == ["create", "scp", "ssh", "ssh", "delete"]
     assert "--accelerator-type=v4-8" in lines[0] and "--spot" not in lines[0]
     assert "--worker=all" in lines[1] and "--worker=all" in lines[2]
@@ -230,8 +230,8 @@ def test_workers_end_with_the_script_that_started_them(tmp_path):
 def test_rejects_a_missing_command(tmp_path):
     path = programs(tmp_path / "bin", gcloud=f"echo ran >> {tmp_path}/ran")
     arguments = job()
-    for given in (arguments[: arguments.index("--")], arguments[: arguments.index("--") + 1]):
-        ended = call("tpu_vm.py", *given, path=path)
+    for incomplete in (arguments[: arguments.index("--")], arguments[: arguments.index("--") + 1]):
+        ended = call("tpu_vm.py", *incomplete, path=path)
         assert ended.returncode == 2 and "the command is missing" in ended.stderr
     assert not (tmp_path / "ran").exists()
 
@@ -348,7 +348,7 @@ def test_stops_the_other_workers_if_one_fails(tmp_path):
 
 def test_hosts_are_set_up_before(tmp_path):
     path = programs(tmp_path / "bin")
-    shown = call("gpu_hosts.py", "one", "two", "--set-up", "--dry-run", "--", "train", path=path)
-    lines = [shlex.split(line)[:2] for line in shown.stdout.splitlines()]
+    process = call("gpu_hosts.py", "one", "two", "--set-up", "--dry-run", "--", "train", path=path)
+    lines = [shlex.split(line)[:2] for line in process.stdout.splitlines()]
     assert [line[0] for line in lines] == ["rsync", "ssh", "rsync", "ssh", "ssh", "ssh"]
     assert call("gpu_hosts.py", "one").returncode == 2  # no command

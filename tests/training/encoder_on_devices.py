@@ -11,13 +11,13 @@ from pathlib import Path
 import keras
 import numpy as np
 
-from keras_bert_impl.config import EncoderConfig
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.checkpoints.config import EncoderConfig
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.training.optimizers.adamw import AdamW
 from keras_bert_impl.training.optimizers.schedules import LinearWarmupDecay
 from keras_bert_impl.training.steps.trainer import ReplicatedTrainer
 from keras_bert_impl.training.strategy import get_strategy, use_cpu_devices
+from keras_bert_impl.utils.errors import InputError
 
 CONFIG = EncoderConfig(
     vocabulary_size=40,
@@ -118,7 +118,7 @@ def errors(model):
             assert facts == (8, keras.distribution.DataParallel)
             get_strategy(*arguments)
 
-    found = {}
+    messages = {}
     for name, function, *arguments in (
         ("batch", batch),
         ("tpu", get_strategy, "tpu"),
@@ -131,8 +131,8 @@ def errors(model):
         try:
             function(*arguments)
         except InputError as error:
-            found[name] = str(error)
-    return found
+            messages[name] = str(error)
+    return messages
 
 
 if __name__ == "__main__":

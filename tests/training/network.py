@@ -17,21 +17,21 @@ def machines(count):
     """
     if not shutil.which("ip"):
         pytest.skip("there is no command `ip`")
-    own = f"kb{os.getpid()}"
-    addresses = {f"{own}n{index}": f"10.213.0.{index + 1}" for index in range(count)}
+    bridge = f"kb{os.getpid()}"
+    addresses = {f"{bridge}n{index}": f"10.213.0.{index + 1}" for index in range(count)}
     with contextlib.ExitStack() as stack:
         try:
-            _ip("link", "add", own, "type", "bridge")
+            _ip("link", "add", bridge, "type", "bridge")
         except subprocess.CalledProcessError as error:
             pytest.skip(f"no bridge can be made: {error.stderr.decode().strip()}")
-        stack.callback(_ip, "link", "delete", own)
-        _ip("link", "set", own, "up")
+        stack.callback(_ip, "link", "delete", bridge)
+        _ip("link", "set", bridge, "up")
         for index, (name, address) in enumerate(addresses.items()):
             _ip("netns", "add", name)
             stack.callback(_ip, "netns", "delete", name)
-            port = f"{own}p{index}"
+            port = f"{bridge}p{index}"
             _ip("link", "add", port, "type", "veth", "peer", "name", "eth0", "netns", name)
-            _ip("link", "set", port, "master", own, "up")
+            _ip("link", "set", port, "master", bridge, "up")
             _ip("-n", name, "address", "add", f"{address}/24", "dev", "eth0")
             for device in "eth0", "lo":
                 _ip("-n", name, "link", "set", device, "up")

@@ -9,8 +9,6 @@ import time
 import pytest
 import tensorflow as tf
 
-from keras_bert_impl.io.cluster import Cluster, read_cluster
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.training.strategy import get_strategy, is_chief, num_workers
 from keras_bert_impl.training.workers import (
     TIMEOUT,
@@ -18,6 +16,8 @@ from keras_bert_impl.training.workers import (
     reports_lost_workers,
     wait_for_workers,
 )
+from keras_bert_impl.utils.cluster import Cluster, read_cluster
+from keras_bert_impl.utils.errors import InputError
 from tests.training.helpers import free_ports, start_python
 
 TWO = {"worker": ["host1:2222", "host2:2222"]}

@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.lazy import keep_accelerators_for_jax
 from keras_bert_impl.training.sharding import nearest_multiples
 from keras_bert_impl.training.strategy import get_strategy
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.lazy import keep_accelerators_for_jax
 from tests.training.encoder_on_devices import STEPS, build, train
 from tests.training.helpers import last_json, output_of, start
 
@@ -63,13 +63,13 @@ def test_bfloat16_weights_are_equal_to_its_rounding(results):
 @pytest.mark.slow
 def test_devices_divide_optimizer_state_and_weights(results):
     _, facts = results
-    one, devices, model = (facts[name] for name in ("one", "devices", "model"))
-    assert devices["weights"] == one["weights"]
+    single, devices, model = (facts[name] for name in ("one", "devices", "model"))
+    assert devices["weights"] == single["weights"]
     # Only the bias of 3 values and the scalars are whole on each.
-    assert one["slots"] / 8 < devices["slots"] < one["slots"] / 8 + 250
+    assert single["slots"] / 8 < devices["slots"] < single["slots"] / 8 + 250
     # Embeddings, attention and feed-forward matrices are split in 4, and their slots in 2 more.
-    assert model["weights"] < 0.4 * one["weights"]
-    assert model["slots"] < 0.2 * one["slots"]
+    assert model["weights"] < 0.4 * single["weights"]
+    assert model["slots"] < 0.2 * single["slots"]
 
 
 @pytest.mark.slow

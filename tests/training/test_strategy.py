@@ -4,8 +4,8 @@ import logging
 import pytest
 import tensorflow as tf
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.training.strategy import get_strategy, is_chief
+from keras_bert_impl.utils.errors import InputError
 
 
 def workers(monkeypatch, index, cluster=None):

@@ -41,9 +41,9 @@ _BATCH_SIZES = {128: 128, 512: 32, 2048: 8}  # sequence length -> rows in a batc
 def main(arguments=None):
     """Runs a command."""
     options = _parse(arguments)
-    {"prepare": _prepare, "run": _run, "analyze": _analyze, "worker": _work}[options.command](
-        options
-    )
+    {"prepare": _prepare, "run": _run, "analyze": _print_analysis, "worker": _run_work}[
+        options.command
+    ](options)
 
 
 def _parse(arguments):
@@ -94,7 +94,7 @@ def _prepare(options):
             (options.out / f"{length}.npz").write_bytes(path.read_bytes())
 
 
-def _works(options):
+def _list_works(options):
     """Yields (model name, path of batches, config) for each measurement, shortest rows first."""
     from keras_bert_impl import EncoderConfig
 
@@ -114,7 +114,7 @@ def _run(options):
     os.environ |= {"KERAS_BACKEND": "jax", "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
     head = "| model | tokens in a row | system | tokens/s | ratio | FLOP utilization | memory, GB |"
     print(f"{head}\n{'|---' * 7}|")
-    for name, path, config in _works(options):
+    for name, path, config in _list_works(options):
         commands = {
             system: [
                 *(sys.executable, __file__, "worker"),
@@ -123,11 +123,11 @@ def _run(options):
             for system in options.systems
         }
         reports = harness.measure(commands, options.rounds, os.cpu_count(), together=True)
-        for cells in _rows(reports, options):
+        for cells in _format_rows(reports, options):
             print(f"| {' | '.join((name, path.stem, *cells))} |", flush=True)
 
 
-def _rows(reports, options):
+def _format_rows(reports, options):
     """Yields the cells of each system: median, minimum and maximum of the rounds."""
     (baseline, *_) = reports.values()
     flops = next(report["flops"] for report in baseline)
@@ -154,7 +154,7 @@ def peak_of(device):
     return next((peak for part, peak in PEAKS.items() if part in device), None)
 
 
-def _work(options):
+def _run_work(options):
     import accelerator_systems
 
     work = json.loads(options.work)
@@ -165,7 +165,7 @@ def _work(options):
     harness.serve(system(config, work["batches"]))
 
 
-def _analyze(options):
+def _print_analysis(options):
     """Prints XLA's analysis of the compiled steps, without running them."""
     os.environ["KERAS_BACKEND"] = "jax"
     from accelerator_systems import compiled_step
@@ -174,7 +174,7 @@ def _analyze(options):
         "| model | tokens in a row | rows | TFLOP | GB accessed | arguments, GB | temporary, GB |"
     )
     print("|---" * 7 + "|")
-    for name, path, config in _works(options):
+    for name, path, config in _list_works(options):
         step, rows = compiled_step(config, path)
         cost, memory = step.cost_analysis(), step.memory_analysis()
         cost = cost[0] if isinstance(cost, list) else cost  # before JAX 0.5

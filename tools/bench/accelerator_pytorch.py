@@ -76,12 +76,12 @@ class Block(nn.Module):
 
     def forward(self, states, mask, position_ids):
         if self.config.pre_norm:
-            states = states + self._attend(self.attention_norm(states), mask, position_ids)
-            return states + self._feed_forward(self.output_norm(states))
-        states = self.attention_norm(states + self._attend(states, mask, position_ids))
-        return self.output_norm(states + self._feed_forward(states))
+            states = states + self._apply_attention(self.attention_norm(states), mask, position_ids)
+            return states + self._apply_feed_forward(self.output_norm(states))
+        states = self.attention_norm(states + self._apply_attention(states, mask, position_ids))
+        return self.output_norm(states + self._apply_feed_forward(states))
 
-    def _attend(self, states, mask, position_ids):
+    def _apply_attention(self, states, mask, position_ids):
         parts = self.projections(states).unflatten(-1, (3, self.config.num_heads, -1))
         query, key, value = parts.permute(2, 0, 3, 1, 4)  # each [b, n, l, d]
         if self.rotary_base is not None:
@@ -89,7 +89,7 @@ class Block(nn.Module):
         attended = F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
         return self.dropout(self.attention_output(attended.transpose(1, 2).flatten(2)))
 
-    def _feed_forward(self, states):
+    def _apply_feed_forward(self, states):
         inner = self.intermediate(states)
         if self.config.gated:
             inner, gate = inner.chunk(2, dim=-1)

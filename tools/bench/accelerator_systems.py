@@ -26,7 +26,7 @@ def _load(config, path):
 # === This package ===
 
 
-def _pretrainer(config):
+def _create_pretrainer(config):
     from keras_bert_impl import AdamW, Encoder
     from keras_bert_impl.pretraining.pretrainer import Pretrainer
 
@@ -50,12 +50,12 @@ def ours(config, path):
             inputs = {name: array[step] for name, array in features.items()}
             return inputs, {"masked_lm": labels[step]}, {"masked_lm": weights[step]}
 
-    model, data = _pretrainer(config), Batches()
+    model, data = _create_pretrainer(config), Batches()
     flops = 3 * model.flops(features["token_ids"].shape[-1], weights.sum() / tokens)
 
     def work():
         loss = model.fit(data, shuffle=False, verbose=0).history["loss"][-1]
-        return {"tokens": tokens, "loss": loss, "flops": flops} | _jax_device()
+        return {"tokens": tokens, "loss": loss, "flops": flops} | _describe_jax_device()
 
     return work
 
@@ -82,12 +82,12 @@ def ours_forward(config, path):
     def work():
         for ids in batches:
             states(weights, ids).block_until_ready()
-        return {"tokens": tokens, "flops": flops} | _jax_device()
+        return {"tokens": tokens, "flops": flops} | _describe_jax_device()
 
     return work
 
 
-def _jax_device():
+def _describe_jax_device():
     import jax
 
     device = jax.devices()[0]
@@ -100,7 +100,7 @@ def compiled_step(config, path):
     import jax
 
     features, labels, weights, _ = _load(config, path)
-    model = _pretrainer(config)
+    model = _create_pretrainer(config)
     batch = (
         {name: array[0] for name, array in features.items()},
         {"masked_lm": labels[0]},
@@ -146,7 +146,7 @@ def transformers(config, path):
         "attention_mask": np.minimum(features["example_ids"], 1),
         "labels": per_token,
     }
-    model = library.AutoModelForMaskedLM.from_config(_transformers_config(config))
+    model = library.AutoModelForMaskedLM.from_config(_make_transformers_config(config))
     return _train_pytorch(model, inputs, tokens, lambda outputs: outputs.loss)
 
 
@@ -156,8 +156,8 @@ def transformers_forward(config, path):
     import transformers as library
 
     features, _, _, tokens = _load(config, path)
-    device = _torch_device()
-    model = library.AutoModel.from_config(_transformers_config(config))
+    device = _choose_torch_device()
+    model = library.AutoModel.from_config(_make_transformers_config(config))
     forward = torch.compile(model.eval().to(device, torch.bfloat16), mode="reduce-overhead")
     batches = torch.from_numpy(features["token_ids"]).long().to(device)
 
@@ -167,25 +167,25 @@ def transformers_forward(config, path):
                 forward(input_ids=ids)
                 if device == "cuda":
                     torch.cuda.synchronize()
-        return {"tokens": tokens} | _torch_report(device)
+        return {"tokens": tokens} | _describe_torch_device(device)
 
     return work
 
 
-def _transformers_config(config):
+def _make_transformers_config(config):
     import transformers as library
 
-    from keras_bert_impl.interop import huggingface_config
+    from keras_bert_impl.checkpoints.interop import huggingface_config
 
-    given = dict(huggingface_config(config))
-    model_type = given.pop("model_type")
-    return library.AutoConfig.for_model(model_type, **given, attn_implementation="sdpa")
+    settings = dict(huggingface_config(config))
+    model_type = settings.pop("model_type")
+    return library.AutoConfig.for_model(model_type, **settings, attn_implementation="sdpa")
 
 
 def _train_pytorch(model, inputs, tokens, loss_of):
     import torch
 
-    device = _torch_device()
+    device = _choose_torch_device()
     torch.set_float32_matmul_precision("high")
     model = model.train().to(device)
     optimizer = torch.optim.AdamW(
@@ -203,18 +203,18 @@ def _train_pytorch(model, inputs, tokens, loss_of):
             torch.nn.utils.clip_grad_norm_(model.parameters(), _CLIP)
             optimizer.step()
             optimizer.zero_grad()
-        return {"tokens": tokens, "loss": loss.item()} | _torch_report(device)
+        return {"tokens": tokens, "loss": loss.item()} | _describe_torch_device(device)
 
     return work
 
 
-def _torch_device():
+def _choose_torch_device():
     import torch
 
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
-def _torch_report(device):
+def _describe_torch_device(device):
     import torch
 
     if device == "cpu":

@@ -43,9 +43,9 @@ def medical(data, seed):
     types = sorted(of_type, key=lambda name: -len(of_type[name]))[:8]
     test = [(text, name) for name in types for text in of_type[name][:50]]
     scored = {text for text, _ in test}
-    rest = {name: [text for text in of_type[name] if text not in scored] for name in of_type}
-    labeled = _sample({name: rest[name] for name in types}, 16, seed)
-    return [text for texts in rest.values() for text in texts], labeled, tuple(zip(*test))
+    unscored = {name: [text for text in of_type[name] if text not in scored] for name in of_type}
+    labeled = _sample({name: unscored[name] for name in types}, 16, seed)
+    return [text for texts in unscored.values() for text in texts], labeled, tuple(zip(*test))
 
 
 def banking(data, seed):
@@ -78,7 +78,7 @@ def measure(arguments, domain, text, seed):
     from keras_bert_impl.pretraining import read_documents
 
     unlabeled, labeled, test = DOMAINS[domain](arguments.data, seed)
-    model, found = arguments.model, {}
+    model, losses = arguments.model, {}
     if text != "none":
         folder = arguments.out / f"{'general' if text == 'general' else domain}-{seed}"
         if text == "general":
@@ -93,10 +93,10 @@ def measure(arguments, domain, text, seed):
             **_ADAPTATION,
         )
         scores = json.loads((folder / "run" / "scores.json").read_text())
-        found = {"loss_before": scores["before/loss"], "loss": scores["loss"]}
+        losses = {"loss_before": scores["before/loss"], "loss": scores["loss"]}
     run = arguments.out / f"{domain}-{text}-{seed}-tuned"
     finetune(model, labeled, test, run, seed=seed, verbose=0, **_TUNING)
-    return found | {"accuracy": json.loads((run / "scores.json").read_text())["accuracy"]}
+    return losses | {"accuracy": json.loads((run / "scores.json").read_text())["accuracy"]}
 
 
 def print_table(rows):

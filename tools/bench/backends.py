@@ -36,13 +36,13 @@ STEPS, BATCH, LENGTH, LAYERS = 20, 16, 32, 2
 
 def sentences():
     """Returns the sentences of the documentation, used as text."""
-    found = []
+    texts = []
     for page in sorted((ROOT / "docs").glob("*.md")):
         for line in page.read_text(encoding="utf-8").splitlines():
             words = line.split()
             if 6 <= len(words) <= 24 and words[0].isalpha():
-                found.append(" ".join(words))
-    return found
+                texts.append(" ".join(words))
+    return texts
 
 
 def tasks(make_encoder, tokenizer):
@@ -130,10 +130,10 @@ def run(kind, model, work):
         changes = {"use_pooler": use_pooler, "dropout": 0.0, "attention_dropout": 0.0}
         changes |= {"num_layers": LAYERS}
         encoder = Encoder(dataclasses.replace(loaded.config, **changes))
-        known = {weight.path: weight for weight in loaded.weights}
+        weights = {weight.path: weight for weight in loaded.weights}
         for weight in encoder.weights:
-            if weight.path in known:
-                weight.assign(known[weight.path])
+            if weight.path in weights:
+                weight.assign(weights[weight.path])
         return encoder
 
     results = {}
@@ -153,7 +153,7 @@ def train(kind, task, x, y, work, name):
         values = [saved[entry] for entry in saved.files]
     if kind == "rounding":
         draw = np.random.default_rng(0)
-        values = [_in_last_bit(value, draw) for value in values]
+        values = [_change_last_bit(value, draw) for value in values]
     task.set_weights(values)
     arguments = {"batch_size": BATCH, "steps_per_epoch": STEPS, "verbose": 0}
     labels = () if y is None else (y,)
@@ -166,7 +166,7 @@ def train(kind, task, x, y, work, name):
     return {"loss": loss, "seconds": (time.perf_counter() - before) / STEPS}
 
 
-def _in_last_bit(value, draw):
+def _change_last_bit(value, draw):
     if value.dtype != np.float32:
         return value
     way = np.where(draw.random(value.shape) < 0.5, -np.inf, np.inf)
@@ -179,16 +179,16 @@ def _in_last_bit(value, draw):
 def table(work):
     """Returns the lines of the table. Raises an error if a difference is too large."""
     results = {kind: json.loads((work / f"{kind}.json").read_text()) for kind in KINDS}
-    shown = [kind for kind in KINDS if kind not in ("TensorFlow", "rounding")]
+    kinds = [kind for kind in KINDS if kind not in ("TensorFlow", "rounding")]
     lines = [
-        f"| task | loss | rounding | {' | '.join(shown)} | ms a step: TensorFlow, JAX |",
-        "|---|---|---|" + "---|" * (len(shown) + 1),
+        f"| task | loss | rounding | {' | '.join(kinds)} | ms a step: TensorFlow, JAX |",
+        "|---|---|---|" + "---|" * (len(kinds) + 1),
     ]
     wrong = []
     for name, expected in results["TensorFlow"].items():
         rounding = update_difference(work, name, "rounding")
         cells = []
-        for kind in shown:
+        for kind in kinds:
             loss = abs(results[kind][name]["loss"] / expected["loss"] - 1)
             difference = update_difference(work, name, kind)
             cells.append(f"{difference:.1e}, loss {loss:.0e}")
@@ -210,9 +210,9 @@ def update_difference(work, name, kind):
             return [saved[entry].astype("float64") for entry in saved.files]
 
     first, expected = read(f"{name}.npz"), read(f"{name}, TensorFlow.npz")
-    found = read(f"{name}, {kind}.npz")
+    received = read(f"{name}, {kind}.npz")
     change = sum(np.sum((a - b) ** 2) for a, b in zip(expected, first))
-    return float(np.sqrt(sum(np.sum((a - b) ** 2) for a, b in zip(expected, found)) / change))
+    return float(np.sqrt(sum(np.sum((a - b) ** 2) for a, b in zip(expected, received)) / change))
 
 
 def main():
@@ -242,8 +242,8 @@ def main():
     print("\n".join(lines))
     if arguments.write:
         page = Path(arguments.write)
-        before, mark, rest = page.read_text(encoding="utf-8").partition("<!-- table -->\n")
-        after = rest.partition("<!-- end of table -->")[2]
+        before, mark, tail = page.read_text(encoding="utf-8").partition("<!-- table -->\n")
+        after = tail.partition("<!-- end of table -->")[2]
         text = "\n".join(lines)
         page.write_text(f"{before}{mark}\n{text}\n\n<!-- end of table -->{after}", encoding="utf-8")
     if wrong:

@@ -50,7 +50,7 @@ CHECKS = [
         "step of pre-training, 2 layers of BERT-base, 8 x 128",
         "pretraining.py --text {text} --tokenizer {model} --layers 2 --steps 2 --rounds 3 "
         "--systems ours keras-hub transformers",
-        lambda found: found,
+        lambda report: report,
         "tokens",
         {"keras-hub": 1.0, "transformers": 1.3},
     ),
@@ -58,7 +58,7 @@ CHECKS = [
         "tokenization of lists",
         "input_pipeline.py --text {text} --tokenizer {model} --rounds 3 --parts tokenization "
         "--systems 'ours, lists' 'tokenizers, 1 thread'",
-        lambda found: found["tokenization"],
+        lambda report: report["tokenization"],
         "tokens",
         {"tokenizers, 1 thread": 4.0},
         "ours, lists",
@@ -67,7 +67,7 @@ CHECKS = [
         "texts to scores, MiniLM, 32 x 32",
         "serving.py --model {model} --text {text} --rounds 3 --seconds 0.5 --shapes 32x32 "
         "--systems ours pytorch",
-        lambda found: found["32x32"],
+        lambda report: report["32x32"],
         "batches",
         {"pytorch": 0.75},  # 0.9 on an Intel Xeon with AMX, 1.2 on an AMD EPYC
     ),

@@ -67,8 +67,8 @@ def command(system, run, arguments, directory):
         peer += ["--model", arguments.model, "--data", arguments.data, "--task", run["task"]]
         peer += ["--seed", str(run["seed"]), "--dtype", run["dtype"]]
         return [*peer, "--out", str(directory / "scores.json")]
-    own = {"seed": run["seed"], "dtype": _POLICIES[run["dtype"]]}
-    settings = task.recipe | WAYS[run["way"]] | own
+    run_settings = {"seed": run["seed"], "dtype": _POLICIES[run["dtype"]]}
+    settings = task.recipe | WAYS[run["way"]] | run_settings
     settings = [
         f"--{name}" if value is True else f"--{name}={value}"
         for name, value in settings.items()
@@ -107,7 +107,7 @@ def measure(jobs, arguments):
     with tempfile.TemporaryDirectory() as folder:
         started = time.time()
         processes, directories = {}, {}
-        for core, (system, run) in zip(_cores(), jobs):
+        for core, (system, run) in zip(_list_cores(), jobs):
             directory = Path(folder) / str(core)
             directory.mkdir()
             process = start(system, core, run, arguments, directory)
@@ -145,11 +145,11 @@ def groups(runs, systems, results):
         for run in runs
     ]
     jobs = [job for jobs in sorted(lacking, key=len, reverse=True) for job in jobs]
-    cores = len(_cores())
+    cores = len(_list_cores())
     return [jobs[first : first + cores] for first in range(0, len(jobs), cores)]
 
 
-def _cores():
+def _list_cores():
     return sorted(os.sched_getaffinity(0))
 
 
@@ -176,7 +176,7 @@ def run_all(arguments):
 # === Tables ===
 
 
-def _percent(result):
+def _read_percent(result):
     """Returns the first score of a result, in percent."""
     score = next(iter(result["scores"].values()))
     return score if result["task"] == "squad" else 100 * score
@@ -189,7 +189,7 @@ def _spread(values):
     return f"{cells} ({', '.join(f'{value:.2f}' for value in values)})"
 
 
-def _minutes(results):
+def _format_minutes(results):
     return f"{statistics.mean(result['cpu_seconds'] for result in results) / 60:.1f}"
 
 
@@ -200,22 +200,22 @@ def table_of_scores(results):
         "|---|---|---|---|---|---|",
     ]
     for task in TASKS:
-        chosen = {
+        runs = {
             system: {
-                one["seed"]: one
-                for one in results
-                if (one["system"], one["task"], one["way"]) == (system, task, "full")
+                run["seed"]: run
+                for run in results
+                if (run["system"], run["task"], run["way"]) == (system, task, "full")
             }
             for system in (_OURS, _PEER)
         }
-        seeds = sorted(set(chosen[_OURS]) & set(chosen[_PEER]))
+        seeds = sorted(set(runs[_OURS]) & set(runs[_PEER]))
         if not seeds:
             continue
-        ours, peer = ([chosen[system][seed] for seed in seeds] for system in (_OURS, _PEER))
-        scores = [[_percent(result) for result in of_system] for of_system in (ours, peer)]
+        ours, peer = ([runs[system][seed] for seed in seeds] for system in (_OURS, _PEER))
+        scores = [[_read_percent(result) for result in of_system] for of_system in (ours, peer)]
         difference = statistics.mean(scores[0]) - statistics.mean(scores[1])
         cells = [task, next(iter(ours[0]["scores"])), *map(_spread, scores)]
-        cells += [f"{difference:+.2f}", f"{_minutes(ours)} / {_minutes(peer)}"]
+        cells += [f"{difference:+.2f}", f"{_format_minutes(ours)} / {_format_minutes(peer)}"]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
@@ -225,22 +225,22 @@ def table_of_ways(results):
     lines = ["| task | way | learn | score | CPU minutes | MiB |", "|---|---|---|---|---|---|"]
     for task in TASKS:
         for way in WAYS:
-            chosen = [
-                one
-                for one in results
-                if (one["system"], one["task"], one["way"]) == (_OURS, task, way)
+            runs = [
+                run
+                for run in results
+                if (run["system"], run["task"], run["way"]) == (_OURS, task, way)
             ]
-            if not chosen:
+            if not runs:
                 continue
-            chosen.sort(key=lambda one: one["seed"])
+            runs.sort(key=lambda run: run["seed"])
             cells = [
                 task,
                 way,
-                f"{chosen[0]['learn']:,}",
-                _spread([_percent(one) for one in chosen]),
+                f"{runs[0]['learn']:,}",
+                _spread([_read_percent(run) for run in runs]),
             ]
-            memory = statistics.median(one["memory_mib"] for one in chosen)
-            cells += [_minutes(chosen), f"{memory:,.0f}"]
+            memory = statistics.median(run["memory_mib"] for run in runs)
+            cells += [_format_minutes(runs), f"{memory:,.0f}"]
             lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 

@@ -22,9 +22,9 @@ import torch
 import transformers
 from finetuning_tasks import TASKS
 
+from keras_bert_impl.data.scores import metrics
 from keras_bert_impl.tasks import score_answers, score_choices, score_tags
 from keras_bert_impl.tasks.question_answering.decode import Answer
-from keras_bert_impl.tasks.scores import metrics
 
 _BATCH, _WEIGHT_DECAY, _WARMUP, _CLIP = 32, 0.01, 0.1, 1.0
 _SORTED_TOGETHER = 16  # batches
@@ -95,8 +95,8 @@ class Tags:
         """Truncated words count as `O`, or as wrong if there is no label `O`."""
         predictions = []
         for words, row, output in zip(examples.texts, rows, outputs):
-            found = output["logits"].argmax(axis=-1)[: len(row["first"])][row["first"]]
-            labels = [self.names[number] for number in found]
+            numbers = output["logits"].argmax(axis=-1)[: len(row["first"])][row["first"]]
+            labels = [self.names[number] for number in numbers]
             predictions.append(labels + ["O"] * (len(words) - len(labels)))
         return score_tags(examples, predictions)
 
@@ -155,12 +155,12 @@ class Questions:
             row = {name: windows[name][window] for name in ("input_ids", "token_type_ids")}
             if learn:
                 text, start = examples.answers[number][0]
-                row |= self._targets(offsets, in_context, start, start + len(text))
+                row |= self._find_targets(offsets, in_context, start, start + len(text))
             features.append(row | {"of": number, "offsets": offsets, "in_context": in_context})
         return features
 
     @staticmethod
-    def _targets(offsets, in_context, start, end):
+    def _find_targets(offsets, in_context, start, end):
         """Returns the answer's first and last token, or 0 and 0 if it is not in the window."""
         places = [place for place, inside in enumerate(in_context) if inside]
         if offsets[places[0]][0] > start or offsets[places[-1]][1] < end:
@@ -181,7 +181,7 @@ class Questions:
         """Returns (score, text, first character) of the best answer to each question."""
         best = [(-np.inf, "", 0)] * len(examples)
         for row, output in zip(rows, outputs):
-            score, start, end = self._best_span(row, output)
+            score, start, end = self._choose_best_span(row, output)
             number = row["of"]
             if score > best[number][0]:
                 first, last = row["offsets"][start][0], row["offsets"][end][1]
@@ -189,7 +189,7 @@ class Questions:
         return best
 
     @staticmethod
-    def _best_span(row, output):
+    def _choose_best_span(row, output):
         outside = ~np.array(row["in_context"])
         starts, ends = (
             output[name][: len(outside)].copy() for name in ("start_logits", "end_logits")
@@ -211,59 +211,59 @@ def batches(rows, rng):
     """Returns lists of row numbers; the rows of a list have similar lengths."""
     order = list(range(len(rows)))
     rng.shuffle(order)
-    found = []
+    groups = []
     for begin in range(0, len(order), _BATCH * _SORTED_TOGETHER):
         together = sorted(
             order[begin : begin + _BATCH * _SORTED_TOGETHER],
-            key=lambda number: _length(rows[number]),
+            key=lambda number: _measure_length(rows[number]),
         )
-        found += [together[i : i + _BATCH] for i in range(0, len(together), _BATCH)]
-    rng.shuffle(found)
-    return found
+        groups += [together[i : i + _BATCH] for i in range(0, len(together), _BATCH)]
+    rng.shuffle(groups)
+    return groups
 
 
-def _length(row):
+def _measure_length(row):
     ids = row["input_ids"]
     return max(map(len, ids)) if isinstance(ids[0], list) else len(ids)
 
 
 def collate(rows):
     """Returns a dict of tensors `[batch, length]`, or `[batch, choices, length]` for choices."""
-    length = max(map(_length, rows))
+    length = max(map(_measure_length, rows))
     batch = {}
     for name in ("input_ids", "token_type_ids"):
-        batch[name] = torch.tensor([_padded(row[name], length, 0) for row in rows])
+        batch[name] = torch.tensor([_pad_values(row[name], length, 0) for row in rows])
     batch["attention_mask"] = torch.tensor(
-        [_padded(_ones(row["input_ids"]), length, 0) for row in rows]
+        [_pad_values(_make_ones(row["input_ids"]), length, 0) for row in rows]
     )
     for name in ("labels", "start_positions", "end_positions"):
         if name in rows[0]:
             values = [row[name] for row in rows]
             if isinstance(values[0], list):
-                values = [_padded(value, length, _IGNORED) for value in values]
+                values = [_pad_values(value, length, _IGNORED) for value in values]
             batch[name] = torch.tensor(values)
     return batch
 
 
-def _ones(ids):
-    return [_ones(row) for row in ids] if isinstance(ids[0], list) else [1] * len(ids)
+def _make_ones(ids):
+    return [_make_ones(row) for row in ids] if isinstance(ids[0], list) else [1] * len(ids)
 
 
-def _padded(values, length, filling):
+def _pad_values(values, length, filling):
     if isinstance(values[0], list):
-        return [_padded(row, length, filling) for row in values]
+        return [_pad_values(row, length, filling) for row in values]
     return values + [filling] * (length - len(values))
 
 
 def train(model, rows, task, rng, dtype):
     """Trains on rows for the epochs of a task."""
     total = -(-len(rows) // _BATCH) * task.epochs
-    found = (
+    inputs = (
         collate([rows[number] for number in numbers])
         for _ in range(task.epochs)
         for numbers in batches(rows, rng)
     )
-    train_on(model, found, total, task.learning_rate, dtype)
+    train_on(model, inputs, total, task.learning_rate, dtype)
 
 
 def train_on(model, batches, total, learning_rate, dtype):
@@ -294,16 +294,16 @@ def train_on(model, batches, total, learning_rate, dtype):
 def predict(model, rows, dtype):
     """Returns a dict with the logits of each row, as float32 arrays."""
     model.eval()
-    order = sorted(range(len(rows)), key=lambda number: _length(rows[number]))
+    order = sorted(range(len(rows)), key=lambda number: _measure_length(rows[number]))
     outputs = [None] * len(rows)
     for begin in range(0, len(order), 2 * _BATCH):
         numbers = order[begin : begin + 2 * _BATCH]
         batch = collate([rows[number] for number in numbers])
         batch.pop("labels", None)
         with torch.no_grad(), torch.autocast("cpu", torch.bfloat16, enabled=dtype == "bfloat16"):
-            found = {name: value.float().numpy() for name, value in model(**batch).items()}
+            arrays = {name: value.float().numpy() for name, value in model(**batch).items()}
         for place, number in enumerate(numbers):
-            outputs[number] = {name: values[place] for name, values in found.items()}
+            outputs[number] = {name: values[place] for name, values in arrays.items()}
     return outputs
 
 

@@ -51,13 +51,13 @@ class Worker:
 
     def wait(self):
         """Waits until the process is ready."""
-        self._answer()
+        self._read_answer()
 
     def measure(self):
         """Returns the report of the work as a dict, with `seconds` and `cpu_seconds`."""
         self._process.stdin.write(_GO)
         self._process.stdin.flush()
-        return self._answer()
+        return self._read_answer()
 
     def close(self):
         """Ends the process."""
@@ -66,7 +66,7 @@ class Worker:
         self._process.wait()
         self._errors.close()
 
-    def _answer(self):
+    def _read_answer(self):
         line = self._process.stdout.readline()
         if not line:
             self._process.wait()
@@ -85,15 +85,15 @@ def serve(work):
     work()
     print(json.dumps({}), file=answers, flush=True)
     for _ in sys.stdin:
-        cpu = _cpu_seconds()
+        cpu = _measure_cpu_seconds()
         started = time.perf_counter()
         report = work()
         seconds = time.perf_counter() - started
-        report |= {"seconds": seconds, "cpu_seconds": _cpu_seconds() - cpu}
+        report |= {"seconds": seconds, "cpu_seconds": _measure_cpu_seconds() - cpu}
         print(json.dumps(report), file=answers, flush=True)
 
 
-def _cpu_seconds():
+def _measure_cpu_seconds():
     usages = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
     return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 

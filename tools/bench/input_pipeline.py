@@ -28,7 +28,7 @@ def main(arguments=None):
     for part in options.parts:
         with tempfile.TemporaryDirectory() as directory:
             commands = {
-                system: _command(options, part, system, os.path.join(directory, str(number)))
+                system: _build_command(options, part, system, os.path.join(directory, str(number)))
                 for number, system in enumerate(PARTS[part])
                 if options.systems is None or system in options.systems
             }
@@ -56,7 +56,7 @@ def _parse(arguments):
     return parser.parse_args(arguments)
 
 
-def _command(options, part, system, directory):
+def _build_command(options, part, system, directory):
     source = Source(options.text, options.tokenizer, directory)
     work = json.dumps([part, system, dataclasses.asdict(source)])
     return [sys.executable, __file__, "--text=", "--tokenizer=", f"--worker={work}"]

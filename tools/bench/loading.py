@@ -66,9 +66,9 @@ def main(arguments=None):
             print(f"round {number + 1} of {rounds}", file=sys.stderr)
     print("| system | seconds | CPU seconds | most memory, times the weights |")
     print("|---|---|---|---|")
-    for name, found in reports.items():
-        cells = [harness.spread([r[what] for r in found], 2) for what in ("seconds", "cpu_seconds")]
-        cells.append(harness.spread([r["memory"] * 1024 / weights for r in found], 2))
+    for name, runs in reports.items():
+        cells = [harness.spread([r[key] for r in runs], 2) for key in ("seconds", "cpu_seconds")]
+        cells.append(harness.spread([r["memory"] * 1024 / weights for r in runs], 2))
         print(f"| {name} | {' | '.join(cells)} |")
 
 
@@ -82,7 +82,7 @@ def write_models(folder):
     import torch
     import transformers
 
-    from keras_bert_impl.conversion.formats import convert
+    from keras_bert_impl.models.conversion.formats import convert
 
     torch.manual_seed(0)
     model = transformers.BertModel(transformers.BertConfig(hidden_act="gelu_new"))

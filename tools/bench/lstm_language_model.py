@@ -18,13 +18,13 @@ import tensorflow as tf
 from keras import layers, ops
 
 from keras_bert_impl import Encoder, EncoderConfig, Tokenizer
-from keras_bert_impl.io.reading import read_yaml
+from keras_bert_impl.data.tags.examples import TaggedExamples
 from keras_bert_impl.pretraining import pretraining_dataset
 from keras_bert_impl.pretraining.building import make_schedule
 from keras_bert_impl.pretraining.settings import PretrainSettings
 from keras_bert_impl.tasks import TokenClassifier, read_conllu, score_tags
-from keras_bert_impl.tasks.tagging.examples import TaggedExamples
 from keras_bert_impl.training.optimizers.adamw import AdamW, default_optimizer
+from keras_bert_impl.utils.io.reading import read_yaml
 
 
 def language_model(vocabulary_size: int, width: int, units: int) -> keras.Model:

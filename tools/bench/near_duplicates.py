@@ -53,9 +53,9 @@ def main():
         signatures = np.array([signature(text) for text in joined])
         cells = []
         for threshold in THRESHOLDS:
-            found = np.logical_or(*find_duplicates(hashes, signatures, threshold))
-            assert not found[: len(texts)].any()  # the originals
-            cells.append(f"{found[len(texts) :].mean():.1%}")
+            is_duplicate = np.logical_or(*find_duplicates(hashes, signatures, threshold))
+            assert not is_duplicate[: len(texts)].any()  # the originals
+            cells.append(f"{is_duplicate[len(texts) :].mean():.1%}")
         spread = f"{np.mean(exact):.3f} ± {np.std(exact):.3f}"
         print(f"| {fraction:.0%} | {spread} | {' | '.join(cells)} |")
 

@@ -41,7 +41,7 @@ def main(arguments=None):
     parser.add_argument("--serve", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.serve:
-        harness.serve(_work(*options.serve, options.threads))
+        harness.serve(_prepare_work(*options.serve, options.threads))
         return
     with tempfile.TemporaryDirectory() as folder:
         systems = write_models(options.model, Path(folder))
@@ -55,17 +55,17 @@ def main(arguments=None):
                 for name, (kind, path) in systems.items()
             }
             reports = harness.measure(commands, options.rounds, options.threads)
-            print("\n".join(_lines(shape, reports)), flush=True)
+            print("\n".join(_format_lines(shape, reports)), flush=True)
 
 
-def _lines(shape, reports):
-    def times(name, what):
-        return [1e3 * report[what] / report["batches"] for report in reports[name]]
+def _format_lines(shape, reports):
+    def times(name, key):
+        return [1e3 * report[key] / report["batches"] for report in reports[name]]
 
     for name in reports:
         base = times(_BASELINE, "cpu_seconds")
         ratios = [a / b for a, b in zip(times(name, "cpu_seconds"), base, strict=True)]
-        cells = [harness.spread(times(name, what), 1) for what in ("seconds", "cpu_seconds")]
+        cells = [harness.spread(times(name, key), 1) for key in ("seconds", "cpu_seconds")]
         yield f"| {shape} | {name} | {' | '.join(cells)} | {harness.spread(ratios, 2)} |"
 
 
@@ -92,7 +92,7 @@ def write_models(name, folder):
         print(system, export_onnx(encoder, folder / system, **settings), file=sys.stderr)
         systems[system] = "onnx", folder / system / "model.onnx"
     encoder.save_pretrained(folder / "pytorch")
-    traced = _pytorch_model(folder / "pytorch"), folder / "pytorch", "last_hidden_state", _AXES
+    traced = _load_pytorch_model(folder / "pytorch"), folder / "pytorch", "last_hidden_state", _AXES
     systems["peer"] = "onnx", traced_and_fused(*traced)
     systems["pytorch"] = "pytorch", folder / "pytorch"
     return systems
@@ -110,9 +110,9 @@ def traced_and_fused(model, directory, output, output_axes):
     import torch
     from onnxruntime.transformers import optimizer
 
-    names = list(_inputs(1, 8))
+    names = list(_make_inputs(1, 8))
     size = model.config.vocab_size
-    example = tuple(torch.from_numpy(array) % size for array in _inputs(2, 8).values())
+    example = tuple(torch.from_numpy(array) % size for array in _make_inputs(2, 8).values())
     traced, fused = directory / "traced.onnx", directory / "fused.onnx"
 
     class First(torch.nn.Module):
@@ -134,22 +134,22 @@ def traced_and_fused(model, directory, output, output_axes):
         dynamo=False,
     )
     config = model.config
-    made = optimizer.optimize_model(
+    optimized = optimizer.optimize_model(
         str(traced), "bert", config.num_attention_heads, config.hidden_size, opt_level=0
     )
-    print("peer, fused:", made.get_fused_operator_statistics(), file=sys.stderr)
-    made.save_model_to_file(str(fused))
+    print("peer, fused:", optimized.get_fused_operator_statistics(), file=sys.stderr)
+    optimized.save_model_to_file(str(fused))
     return fused
 
 
-def _pytorch_model(directory, attention="eager"):
+def _load_pytorch_model(directory, attention="eager"):
     import transformers
 
     settings = {"attn_implementation": attention, "add_pooling_layer": False}
     return transformers.AutoModel.from_pretrained(directory, **settings).eval()
 
 
-def _inputs(batch, length):
+def _make_inputs(batch, length):
     """Returns a dict of int64 arrays `[batch, length]`."""
     ids = np.random.default_rng(0).integers(1000, 20000, (batch, length))
     mask = np.ones_like(ids)
@@ -159,10 +159,10 @@ def _inputs(batch, length):
 # === The workers ===
 
 
-def _work(kind, path, shape, threads):
+def _prepare_work(kind, path, shape, threads):
     """Returns the function to be measured, with enough batches for a measurable time."""
-    inputs = _inputs(*map(int, shape.split("x")))
-    run = {"onnx": _onnx, "pytorch": _pytorch}[kind](path, inputs, threads)
+    inputs = _make_inputs(*map(int, shape.split("x")))
+    run = {"onnx": _load_onnx, "pytorch": _load_pytorch}[kind](path, inputs, threads)
     run()
     started = time.process_time()
     run()
@@ -176,7 +176,7 @@ def _work(kind, path, shape, threads):
     return work
 
 
-def _onnx(path, inputs, threads):
+def _load_onnx(path, inputs, threads):
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -187,11 +187,11 @@ def _onnx(path, inputs, threads):
     return lambda: session.run(None, inputs)
 
 
-def _pytorch(path, inputs, threads):
+def _load_pytorch(path, inputs, threads):
     import torch
 
     torch.set_num_threads(threads)
-    model = _pytorch_model(path, "sdpa")
+    model = _load_pytorch_model(path, "sdpa")
     tensors = {name: torch.from_numpy(array) for name, array in inputs.items()}
 
     def run():

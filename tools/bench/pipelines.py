@@ -56,7 +56,7 @@ def our_lists(source):
 
 def keras_hub_tokenizer(source):
     """KerasHub's `BertTokenizer` in a `tf.data` pipeline."""
-    return _tokenize_dataset(source, _keras_hub_tokenizer(source), parallel=True)
+    return _tokenize_dataset(source, _load_keras_hub_tokenizer(source), parallel=True)
 
 
 def tokenizers(source, parallel=True):
@@ -78,7 +78,7 @@ def tokenizers(source, parallel=True):
     return work
 
 
-def _keras_hub_tokenizer(source):
+def _load_keras_hub_tokenizer(source):
     import keras_hub
 
     vocabulary = os.path.join(source.tokenizer, "vocab.txt")
@@ -127,7 +127,7 @@ def keras_hub_batches(source):
     import tensorflow as tf
 
     preprocessor = keras_hub.models.BertMaskedLMPreprocessor(
-        _keras_hub_tokenizer(source), sequence_length=LENGTH, mask_selection_length=20
+        _load_keras_hub_tokenizer(source), sequence_length=LENGTH, mask_selection_length=20
     )
     lines = source.read_lines()
     dataset = tf.data.Dataset.from_tensor_slices(lines).shuffle(len(lines)).batch(BATCH_SIZE)

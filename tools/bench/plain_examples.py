@@ -28,9 +28,9 @@ class Tokenizer:
 
     def tokenize(self, text):
         """Returns a list of str."""
-        return [piece for word in self._words(text) for piece in self._pieces_of(word)]
+        return [piece for word in self._split_words(text) for piece in self._split_word(word)]
 
-    def _words(self, text):
+    def _split_words(self, text):
         cleaned = []
         for character in text:
             code = ord(character)
@@ -45,7 +45,7 @@ class Tokenizer:
             word = "".join(c for c in decomposed if unicodedata.category(c) != "Mn")
             yield from _split_at_punctuation(word)
 
-    def _pieces_of(self, word):
+    def _split_word(self, word):
         if len(word) > 200:
             return ["[UNK]"]
         pieces, start = [], 0
@@ -104,7 +104,7 @@ def write_examples(documents, vocabulary, path, length=128, dupe_factor=1, seed=
     instances = []
     for _ in range(dupe_factor):
         for number in range(len(tokenized)):
-            instances += _pairs(tokenized, number, length - 3, generator)
+            instances += _generate_pairs(tokenized, number, length - 3, generator)
     generator.shuffle(instances)
     ids = {piece: number for number, piece in enumerate(vocabulary)}
     num_tokens = 0
@@ -114,11 +114,11 @@ def write_examples(documents, vocabulary, path, length=128, dupe_factor=1, seed=
             segments = [0] * (len(first) + 2) + [1] * (len(second) + 1)
             num_tokens += len(tokens)
             positions, hidden = _mask(tokens, words, generator)
-            writer.write(_serialized(tokens, segments, positions, hidden, is_random, ids, length))
+            writer.write(_serialize(tokens, segments, positions, hidden, is_random, ids, length))
     return len(instances), num_tokens
 
 
-def _pairs(documents, number, most_tokens, generator):
+def _generate_pairs(documents, number, most_tokens, generator):
     document, chunk, chunk_tokens = documents[number], [], 0
     target = most_tokens if generator.random() >= 0.1 else generator.randint(2, most_tokens)
     place = 0
@@ -130,7 +130,7 @@ def _pairs(documents, number, most_tokens, generator):
             first = [token for sentence in chunk[:end] for token in sentence]
             is_random = len(chunk) == 1 or generator.random() < 0.5
             if is_random:
-                second = _random_segment(documents, number, target - len(first), generator)
+                second = _draw_segment(documents, number, target - len(first), generator)
                 place -= len(chunk) - end  # unused sentences are put back for the next example
             else:
                 second = [token for sentence in chunk[end:] for token in sentence]
@@ -140,12 +140,12 @@ def _pairs(documents, number, most_tokens, generator):
         place += 1
 
 
-def _random_segment(documents, number, target, generator):
-    other = number
-    while other == number:
-        other = generator.randrange(len(documents))
+def _draw_segment(documents, number, target, generator):
+    index = number
+    while index == number:
+        index = generator.randrange(len(documents))
     tokens = []
-    for sentence in documents[other][generator.randrange(len(documents[other])) :]:
+    for sentence in documents[index][generator.randrange(len(documents[index])) :]:
         tokens += sentence
         if len(tokens) >= target:
             break
@@ -173,7 +173,7 @@ def _mask(tokens, words, generator):
     return positions, hidden
 
 
-def _serialized(tokens, segments, positions, hidden, is_random, ids, length):
+def _serialize(tokens, segments, positions, hidden, is_random, ids, length):
     padding, unused = [0] * (length - len(tokens)), [0] * (20 - len(positions))
     integers = {
         "input_ids": [*(ids[token] for token in tokens), *padding],

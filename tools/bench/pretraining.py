@@ -21,11 +21,11 @@ def main(arguments=None):
     """Runs the benchmark and prints a Markdown table, or runs a worker."""
     options = _parse(arguments)
     if options.worker:
-        _work(options)
+        _run_work(options)
         return
     with tempfile.TemporaryDirectory() as directory:
         reports = harness.measure(
-            _commands(options, Path(directory)), options.rounds, options.threads
+            _prepare_commands(options, Path(directory)), options.rounds, options.threads
         )
     print(
         f"{options.model}, {options.layers or 'all'} layers, {options.precision}, "
@@ -68,7 +68,7 @@ def _parse(arguments):
     return parser.parse_args(arguments)
 
 
-def _commands(options, directory):
+def _prepare_commands(options, directory):
     """Writes the batches of all systems. Returns the worker command of each system."""
     from batches import make_batches
     from systems import SYSTEMS
@@ -104,7 +104,7 @@ def _commands(options, directory):
     return commands
 
 
-def _work(options):
+def _run_work(options):
     from systems import SYSTEMS
 
     from keras_bert_impl import EncoderConfig

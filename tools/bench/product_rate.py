@@ -41,11 +41,13 @@ def main(arguments=None):
             path = make_batches(
                 options.text, options.tokenizer, Path(directory), rows, length, 4, pack=True
             )
-            shares = [step / product for step, product in _rates(config, path, options.rounds)]
+            shares = [
+                step / product for step, product in _measure_rates(config, path, options.rounds)
+            ]
         print(f"{rows} x {length}: {harness.spread(shares, 2)}", flush=True)
 
 
-def _rates(config, path, rounds):
+def _measure_rates(config, path, rounds):
     """Yields (operations per CPU second of the steps, of the products) for each round."""
     features, _, weights, tokens = load_batches(path)
     pretrainer = Pretrainer(Encoder(config), ["masked_lm"])
@@ -53,24 +55,27 @@ def _rates(config, path, rounds):
     flops = 3 * tokens * pretrainer.flops(length, weights["masked_lm"].sum() / tokens)
     steps = SYSTEMS["ours"](config, "bfloat16", str(path))
     first, second = (1024, config.hidden_dim), (config.hidden_dim, config.intermediate_dim)
-    left, right = (tf.cast(tf.random.normal(shape), "bfloat16") for shape in (first, second))
+    inputs, kernel = (tf.cast(tf.random.normal(shape), "bfloat16") for shape in (first, second))
     of_products = 2 * _PRODUCTS * first[0] * second[0] * second[1]
-    for work in (steps, lambda: _multiply(left, right)):  # traces both functions
+    for work in (steps, lambda: _compute_products(inputs, kernel)):  # traces both functions
         work()
     for _ in range(rounds):
-        yield flops / _seconds(steps), of_products / _seconds(lambda: _multiply(left, right))
+        yield (
+            flops / _measure_seconds(steps),
+            of_products / _measure_seconds(lambda: _compute_products(inputs, kernel)),
+        )
 
 
 @tf.function
-def _multiply(left, right):
+def _compute_products(inputs, kernel):
     for _ in tf.range(_PRODUCTS):
-        product = left @ right
+        product = inputs @ kernel
         # each product needs the result of the previous product
-        left += tf.cast(1e-9, left.dtype) * product[:1, :1]
+        inputs += tf.cast(1e-9, inputs.dtype) * product[:1, :1]
     return product
 
 
-def _seconds(work):
+def _measure_seconds(work):
     started = time.process_time()
     work()
     return time.process_time() - started

@@ -105,20 +105,20 @@ def train_ours(start, batches, total, arguments):
 
 def scores_of_questions(examples, texts):
     """Returns two lists with the exact match (1 or 0) and the F1 of each question."""
-    from keras_bert_impl.tasks.question_answering.metrics import squad_v1_scores
+    from keras_bert_impl.data.scores.squad import squad_v1_scores
 
     exact, f1 = [], []
     for place, text in enumerate(texts):
-        one = _chosen(examples, slice(place, place + 1))
-        scores = squad_v1_scores(one, {one.ids[0]: text})
+        single = _take_questions(examples, slice(place, place + 1))
+        scores = squad_v1_scores(single, {single.ids[0]: text})
         exact.append(scores["exact_match"] / 100)
         f1.append(scores["f1"] / 100)
     return exact, f1
 
 
-def _chosen(examples, which):
+def _take_questions(examples, rows):
     names = ("ids", "questions", "contexts", "answers", "titles")
-    return dataclasses.replace(examples, **{name: getattr(examples, name)[which] for name in names})
+    return dataclasses.replace(examples, **{name: getattr(examples, name)[rows] for name in names})
 
 
 def run(arguments):
@@ -144,7 +144,7 @@ def run(arguments):
     shutil.copy(arguments.model / "vocab.txt", start)
     train_system = {"ours": train_ours, "peer": train_peer}[arguments.system]
     losses = train_system(start, batches, len(numbers), arguments)
-    dev = _chosen(dev, slice(None, None, arguments.every))
+    dev = _take_questions(dev, slice(None, None, arguments.every))
     rows = kind.encode(dev, tokenizer, _TASK.max_length, False)
     trained = transformers.AutoModelForQuestionAnswering.from_pretrained(arguments.out)
     outputs = finetuning_peer.predict(trained, rows, arguments.dtype)

@@ -14,7 +14,7 @@ import transformers
 from finetuning_tasks import TASKS
 
 from keras_bert_impl import QuestionAnswerer
-from keras_bert_impl.tasks.inputs import batching
+from keras_bert_impl.data.batches import batching
 from keras_bert_impl.training.optimizers.adamw import default_optimizer
 
 _TASK = TASKS["squad"]
@@ -27,12 +27,12 @@ def our_rows(model, examples):
     ids, splits = windows.token_ids.numpy(), windows.row_splits.numpy()
     rows = []
     for number, (start, end) in enumerate(places.tolist()):
-        own = ids[splits[number] : splits[number + 1]].tolist()
+        row_ids = ids[splits[number] : splits[number + 1]].tolist()
         second = int(windows.second_starts[number])
         rows.append(
             {
-                "input_ids": own,
-                "token_type_ids": [0] * second + [1] * (len(own) - second),
+                "input_ids": row_ids,
+                "token_type_ids": [0] * second + [1] * (len(row_ids) - second),
                 "start_positions": start,
                 "end_positions": end,
                 "of": int(windows.texts[number]),

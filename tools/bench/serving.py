@@ -65,7 +65,7 @@ def main(arguments=None):
     options = parser.parse_args(arguments)
     if options.serve:
         system, folder, shape = options.serve
-        harness.serve(_work(system, Path(folder), shape, options.seconds, options.threads))
+        harness.serve(_prepare_work(system, Path(folder), shape, options.seconds, options.threads))
         return
     measured = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -76,7 +76,7 @@ def main(arguments=None):
             batches = texts_of(options.text, folder / "pytorch", shape)
             (folder / f"{shape}.json").write_text(json.dumps(batches))
             commands = {
-                name: [_python(name, options), __file__, "--threads", str(options.threads)]
+                name: [_choose_python(name, options), __file__, "--threads", str(options.threads)]
                 + ["--seconds", str(options.seconds), "--serve", name, str(folder), shape]
                 for name in options.systems
             }
@@ -85,7 +85,7 @@ def main(arguments=None):
     harness.save(measured, options.json)
 
 
-def _python(name, options):
+def _choose_python(name, options):
     return options.peer_python if name in serving_systems.PEERS else sys.executable
 
 
@@ -106,7 +106,7 @@ def texts_of(path, directory, shape):
     if length == "mixed":
         drawn = random.Random(0).sample(lines, int(batch) * _BATCHES)
         return [drawn[first::_BATCHES] for first in range(_BATCHES)]
-    return _texts_of_length(lines, directory, int(batch), int(length), shape)
+    return _cut_texts(lines, directory, int(batch), int(length), shape)
 
 
 def lines_of(path):
@@ -115,31 +115,31 @@ def lines_of(path):
     return [line for line in lines if line[:1] != "<" and " " in line]
 
 
-def _texts_of_length(lines, directory, batch, length, shape):
+def _cut_texts(lines, directory, batch, length, shape):
     import tokenizers
 
     tokenizer = tokenizers.Tokenizer.from_file(str(directory / "tokenizer.json"))
     tokenizer.no_truncation()
     text = " ".join(" ".join(lines).split())[: batch * length * _BATCHES * 12]
-    offsets, found, start = tokenizer.encode(text, add_special_tokens=False).offsets, [], 0
-    while len(found) < batch * _BATCHES and start + length - 2 <= len(offsets):
+    offsets, parts, start = tokenizer.encode(text, add_special_tokens=False).offsets, [], 0
+    while len(parts) < batch * _BATCHES and start + length - 2 <= len(offsets):
         first, last = offsets[start], offsets[start + length - 3]
         part = text[first[0] : last[1]]
         # a text cut inside a word may have other subword tokens
         if len(tokenizer.encode(part).ids) == length:
-            found.append(part)
+            parts.append(part)
         start += length - 2
-    if len(found) < batch:
+    if len(parts) < batch:
         raise SystemExit(f"too little text for {shape}.")
-    return [[found[(b * batch + i) % len(found)] for i in range(batch)] for b in range(_BATCHES)]
+    return [[parts[(b * batch + i) % len(parts)] for i in range(batch)] for b in range(_BATCHES)]
 
 
-def _work(system, folder, shape, seconds, threads):
+def _prepare_work(system, folder, shape, seconds, threads):
     """Returns the function to be measured, which times batches for a given number of seconds."""
     import time
 
     batches = json.loads((folder / f"{shape}.json").read_text())
-    length = _length(shape, sum(batches, []), folder / "pytorch")
+    length = _measure_length(shape, sum(batches, []), folder / "pytorch")
     run = serving_systems.SYSTEMS[system](folder, length, threads)
 
     def timed(count):
@@ -160,7 +160,7 @@ def _work(system, folder, shape, seconds, threads):
     return work
 
 
-def _length(shape, texts, directory):
+def _measure_length(shape, texts, directory):
     """Returns the number of tokens per text, or of the longest text in a mixed batch."""
     import tokenizers
 

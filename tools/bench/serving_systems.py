@@ -30,7 +30,7 @@ def write_models(directory, folder, systems, texts=()):
         texts: calibration texts for "ours-openvino-calibrated".
     """
     from keras_bert_impl import TextClassifier, TextEmbedder
-    from keras_bert_impl.interop import open_model, read_encoder_config
+    from keras_bert_impl.checkpoints.interop import open_model, read_encoder_config
     from keras_bert_impl.serving import export_saved_model
     from keras_bert_impl.serving.litert import export_litert
     from keras_bert_impl.serving.onnx import export_onnx
@@ -71,9 +71,9 @@ def write_models(directory, folder, systems, texts=()):
     if "fused-onnx" in systems:
         from onnx_latency import traced_and_fused
 
-        traced_and_fused(_transformers(folder, "eager"), folder, "logits", {0: "batch"})
+        traced_and_fused(_load_transformers(folder, "eager"), folder, "logits", {0: "batch"})
     if {"keras-hub", "keras-hub-exported"} & set(systems):
-        from keras_bert_impl.conversion.formats import convert
+        from keras_bert_impl.models.conversion.formats import convert
 
         # KerasHub's BERT supports only this activation.
         convert(folder / "pytorch", folder / "keras_hub", "keras_hub", activation="gelu_tanh")
@@ -113,7 +113,7 @@ def litert(folder, length, threads, name):
     from ai_edge_litert.interpreter import Interpreter
 
     interpreter = Interpreter(str(folder / name / "model.tflite"), num_threads=threads)
-    model, tokenize = interpreter.get_signature_runner(), _rust_tokenizer(folder)
+    model, tokenize = interpreter.get_signature_runner(), _load_rust_tokenizer(folder)
 
     def run(texts):
         features = {n: rows.astype("int32") for n, rows in tokenize(texts).items()}
@@ -128,7 +128,7 @@ def openvino(folder, length, threads, name, precision="f32"):
 
     hints = {"INFERENCE_PRECISION_HINT": precision, "INFERENCE_NUM_THREADS": threads}
     model = openvino.Core().compile_model(str(folder / name / "model.xml"), "CPU", hints)
-    tokenize = _rust_tokenizer(folder)
+    tokenize = _load_rust_tokenizer(folder)
     return lambda texts: model(tokenize(texts))["logits"]
 
 
@@ -142,8 +142,8 @@ def onnx(folder, length, threads, file):
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     providers = ["CPUExecutionProvider"]
     session = onnxruntime.InferenceSession(str(folder / file), options, providers=providers)
-    tokenize = _rust_tokenizer(folder)
-    names = {one.name for one in session.get_inputs()}
+    tokenize = _load_rust_tokenizer(folder)
+    names = {node.name for node in session.get_inputs()}
 
     def run(texts):
         features = tokenize(texts)
@@ -155,7 +155,7 @@ def onnx(folder, length, threads, file):
 # === Peers ===
 
 
-def _rust_tokenizer(folder):
+def _load_rust_tokenizer(folder):
     """Returns a function that converts texts to dicts of int64 arrays."""
     import tokenizers
 
@@ -174,7 +174,7 @@ def _rust_tokenizer(folder):
     return tokenize
 
 
-def _transformers(folder, attention):
+def _load_transformers(folder, attention):
     import transformers
 
     return transformers.AutoModelForSequenceClassification.from_pretrained(
@@ -187,7 +187,7 @@ def pytorch(folder, length, threads, compiled=False, dtype="float32"):
     import torch
 
     torch.set_num_threads(threads)
-    model, tokenize = _transformers(folder, "sdpa"), _rust_tokenizer(folder)
+    model, tokenize = _load_transformers(folder, "sdpa"), _load_rust_tokenizer(folder)
     model.to(getattr(torch, dtype))
     forward = torch.compile(model) if compiled else model
 
@@ -199,7 +199,7 @@ def pytorch(folder, length, threads, compiled=False, dtype="float32"):
     return run
 
 
-def _keras_hub(folder, length):
+def _load_keras_hub(folder, length):
     import keras_hub
 
     model = keras_hub.models.TextClassifier.from_preset(str(folder / "keras_hub"))
@@ -209,7 +209,7 @@ def _keras_hub(folder, length):
 
 def keras_hub(folder, length, threads):
     """KerasHub's classifier with `predict`."""
-    model = _keras_hub(folder, length)
+    model = _load_keras_hub(folder, length)
     return lambda texts: model.predict(np.array(texts, object), batch_size=len(texts), verbose=0)
 
 
@@ -219,7 +219,7 @@ def keras_hub_exported(folder, length, threads):
     import tensorflow as tf
     import tensorflow_text  # noqa: F401, the operations of tokenizers
 
-    model, target = _keras_hub(folder, length), str(folder / f"keras_hub_exported_{length}")
+    model, target = _load_keras_hub(folder, length), str(folder / f"keras_hub_exported_{length}")
     archive = keras.export.ExportArchive()
     archive.track(model)
     network = keras.Model(model.inputs, model.outputs)
@@ -245,7 +245,7 @@ def ctranslate2(folder, length, threads):
     encoder = ctranslate2.Encoder(converted, device="cpu", intra_threads=threads)
     weights = safetensors.numpy.load_file(folder / "pytorch" / "model.safetensors")
     kernel, bias = weights["classifier.weight"].T, weights["classifier.bias"]
-    tokenize = _rust_tokenizer(folder)
+    tokenize = _load_rust_tokenizer(folder)
 
     def run(texts):
         features = tokenize(texts)
@@ -273,10 +273,10 @@ def _write_nncf(folder):
     import torch
 
     batches = json.loads(next(folder.glob("*.json")).read_text())
-    tokenize = _rust_tokenizer(folder)
+    tokenize = _load_rust_tokenizer(folder)
     rows = [tokenize([text]) for text in sum(batches, [])]
     example = {name: torch.from_numpy(row) for name, row in rows[0].items()}
-    model = openvino.convert_model(_transformers(folder, "sdpa"), example_input=example)
+    model = openvino.convert_model(_load_transformers(folder, "sdpa"), example_input=example)
     kind = nncf.ModelType.TRANSFORMER
     quantized = nncf.quantize(model, nncf.Dataset(rows), model_type=kind)
     openvino.save_model(quantized, folder / "nncf" / "model.xml", compress_to_fp16=False)

@@ -40,21 +40,23 @@ def steps(model, dtype, rows, length):
     @tf.function(autograph=False)
     def gradients():
         examples = inputs, tf.constant(batch[1]), None
-        return plain._loss_and_gradients(examples, plain._totals(*examples, training=True), seed)[1]
+        return plain._compute_loss_and_gradients(
+            examples, plain._compute_totals(*examples, training=True), seed
+        )[1]
 
     @tf.function(autograph=False)
     def forward():
         return without_dropout(inputs, training=True)
 
     return {
-        "whole step": _training_step(plain, batch),
-        "without dropout": _training_step(without_dropout, batch),
+        "whole step": _build_step(plain, batch),
+        "without dropout": _build_step(without_dropout, batch),
         "without update and clipping": gradients,
         "forward only, without dropout": forward,
     }
 
 
-def _training_step(model, batch):
+def _build_step(model, batch):
     model.compile(default_optimizer(1000), jit_compile=False)
     data = tf.data.Dataset.from_tensors(batch).repeat()
     model.fit(data.take(1), verbose=0)
@@ -88,15 +90,15 @@ def pytorch_step(model, dtype, rows, length):
 
 def processor_milliseconds(functions, rounds):
     """Returns a dict from names to the milliseconds of each round. The functions alternate."""
-    found = collections.defaultdict(list)
+    milliseconds = collections.defaultdict(list)
     for function in functions.values():
         function()
     for _ in range(rounds):
         for name, function in functions.items():
             started = time.process_time()
             function()
-            found[name].append(1000 * (time.process_time() - started))
-    return found
+            milliseconds[name].append(1000 * (time.process_time() - started))
+    return milliseconds
 
 
 def operations(function, rounds):
@@ -121,10 +123,10 @@ def operations(function, rounds):
     return milliseconds, calls
 
 
-def table_of_parts(found):
+def table_of_parts(milliseconds):
     """Returns a Markdown table with median, minimum and maximum."""
     lines = ["| part | milliseconds |", "|---|---|"]
-    for name, values in found.items():
+    for name, values in milliseconds.items():
         cells = statistics.median(values), min(values), max(values)
         lines.append("| {} | {:.1f} ({:.1f}–{:.1f}) |".format(name, *cells))
     return "\n".join(lines)

@@ -35,7 +35,7 @@ def ours(config, precision, path, next_sentence=False, jit_compile=False, replic
         )
         strategy = tf.distribute.MirroredStrategy([f"CPU:{index}" for index in range(replicas)])
     with strategy.scope():
-        model = Pretrainer(Encoder(config, dtype=_policy(precision)), objectives)
+        model = Pretrainer(Encoder(config, dtype=_choose_policy(precision)), objectives)
         optimizer = AdamW(_LEARNING_RATE, weight_decay=_WEIGHT_DECAY, global_clipnorm=_CLIP)
         model.compile(optimizer, jit_compile=jit_compile)
     return _fit(model, (features, labels, weights), tokens)
@@ -59,7 +59,7 @@ def keras_hub(config, precision, path, jit_compile=False):
         dropout=config.dropout,
         max_sequence_length=config.max_length,
         num_segments=config.num_segments,
-        dtype=_policy(precision),
+        dtype=_choose_policy(precision),
     )
     model = library.models.BertMaskedLM(backbone, preprocessor=None)
     optimizer = keras.optimizers.AdamW(
@@ -103,7 +103,7 @@ def transformers(config, precision, path, compiled=False):
         "input_ids": features["token_ids"],
         "token_type_ids": features["segment_ids"],
         "attention_mask": np.minimum(features["example_ids"], 1),
-        "labels": _labels_per_token(features, labels, weights),
+        "labels": _spread_labels(features, labels, weights),
     }
     inputs = {name: torch.from_numpy(array).long() for name, array in inputs.items()}
     forward = torch.compile(model) if compiled else model
@@ -134,7 +134,7 @@ SYSTEMS = {
 }
 
 
-def _policy(precision):
+def _choose_policy(precision):
     return {"float32": "float32", "bfloat16": "mixed_bfloat16"}[precision]
 
 
@@ -150,7 +150,7 @@ def _fit(model, batches, tokens):
     return work
 
 
-def _labels_per_token(features, labels, weights):
+def _spread_labels(features, labels, weights):
     """Returns int `[steps, batch, length]`, with -100 where nothing is predicted."""
     shape = features["token_ids"].shape
     per_token = np.full(shape, -100)

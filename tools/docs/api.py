@@ -19,14 +19,14 @@ PACKAGES = {
     f"{TOP}.tokenizers": "Tokenizers that run in the TensorFlow graph.",
     f"{TOP}.layers": "Keras layers of the encoder and its heads, on any Keras backend.",
     f"{TOP}.training": "The training step, optimizers, schedules and strategies.",
-    f"{TOP}.tuning": "Trained weights and learning rates.",
+    f"{TOP}.training.tuning": "Trained weights and learning rates.",
     f"{TOP}.serving": "Export of models to formats that run without this package.",
-    f"{TOP}.interop": "Weights and configurations of other libraries, as dicts and arrays.",
-    f"{TOP}.experiments": "Sets of fine-tuning runs that answer a question.",
-    f"{TOP}.plots": "Figures as PNG files. Needs the extra `plots`.",
+    f"{TOP}.checkpoints.interop": "Weights and configurations of other libraries, as dicts and arrays.",
+    f"{TOP}.finetuning": "Sets of fine-tuning runs that answer a question.",
+    f"{TOP}.reports.plots": "Figures as PNG files. Needs the extra `plots`.",
     f"{TOP}.reports": "Self-contained pages about runs and models.",
-    f"{TOP}.attribution": "Attribution of the output of a model to the words of a text.",
-    f"{TOP}.hub": "From the name of a model to a local directory.",
+    f"{TOP}.reports.attribution": "Attribution of the output of a model to the words of a text.",
+    f"{TOP}.checkpoints.hub": "From the name of a model to a local directory.",
     TOP: "Core classes and functions. Each can be imported from `keras_bert_impl`.",
 }
 
@@ -38,20 +38,22 @@ _OPTIONS = {
 
 def public_names(package: str) -> dict[str, str]:
     """Returns a dict from public names to the dotted names of their definitions."""
-    found = {}
-    for node in _tree(package).body:
-        if isinstance(node, ast.Assign) and _targets(node) == ["_HOMES"]:
+    definitions = {}
+    for node in _parse_module(package).body:
+        if isinstance(node, ast.Assign) and _list_targets(node) == ["_HOMES"]:
             homes = ast.literal_eval(node.value)
             places = {
                 n: h if h.startswith(f"{TOP}.") else f"{package}.{h}" for n, h in homes.items()
             }
-            found = {name: f"{place}.{name}" for name, place in places.items()}
+            definitions = {name: f"{place}.{name}" for name, place in places.items()}
             break
         elif isinstance(node, ast.FunctionDef) and node.name[0] != "_":
-            found[node.name] = f"{package}.{node.name}"
+            definitions[node.name] = f"{package}.{node.name}"
         elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith(f"{package}."):
-            found |= {alias.name: f"{node.module}.{alias.name}" for alias in node.names}
-    return {name: _definition(*found[name].rsplit(".", 1)) for name in sorted(found)}
+            definitions |= {alias.name: f"{node.module}.{alias.name}" for alias in node.names}
+    return {
+        name: _find_definition(*definitions[name].rsplit(".", 1)) for name in sorted(definitions)
+    }
 
 
 def page_of(package: str) -> str:
@@ -63,16 +65,16 @@ def pages() -> dict[str, str]:
     """Returns a dict from page paths to their Markdown."""
     documented: set[str] = set()
     result = {}
-    for package, what in PACKAGES.items():
+    for package, description in PACKAGES.items():
         names = public_names(package)
-        own = [target for target in names.values() if target not in documented]
-        documented.update(own)
+        targets = [target for target in names.values() if target not in documented]
+        documented.update(targets)
         rows = [f"| [`{n}`][{target}] | {summary(target)} |" for n, target in names.items()]
         parts = [
             f"# `{package}`",
-            what,
+            description,
             "\n".join(["| name | what it is |", "|---|---|", *rows]),
-            *(f"::: {target}{_OPTIONS.get(target, '')}" for target in own),
+            *(f"::: {target}{_OPTIONS.get(target, '')}" for target in targets),
         ]
         result[page_of(package)] = "\n\n".join(parts) + "\n"
     return result
@@ -81,31 +83,31 @@ def pages() -> dict[str, str]:
 def summary(target: str) -> str:
     """Returns the first line of the docstring of a definition, for a cell of a table."""
     module, name = target.rsplit(".", 1)
-    for node in _tree(module).body:
+    for node in _parse_module(module).body:
         if isinstance(node, (ast.ClassDef, ast.FunctionDef)) and node.name == name:
             first = (ast.get_docstring(node) or "").split("\n\n")[0]
             return " ".join(first.split()).replace("|", "\\|")
     return "A constant."
 
 
-def _definition(module: str, name: str) -> str:
+def _find_definition(module: str, name: str) -> str:
     """Returns the dotted name of the definition of a name, also if `module` re-exports it."""
-    for node in _tree(module).body:
+    for node in _parse_module(module).body:
         if isinstance(node, ast.ImportFrom) and name in [alias.name for alias in node.names]:
-            return _definition(node.module or "", name)
+            return _find_definition(node.module or "", name)
     homes = [
         node
-        for node in _tree(module).body
-        if isinstance(node, ast.Assign) and _targets(node) == ["_HOMES"]
+        for node in _parse_module(module).body
+        if isinstance(node, ast.Assign) and _list_targets(node) == ["_HOMES"]
     ]
     return public_names(module)[name] if homes else f"{module}.{name}"
 
 
-def _targets(node: ast.Assign) -> list[str]:
+def _list_targets(node: ast.Assign) -> list[str]:
     return [target.id for target in node.targets if isinstance(target, ast.Name)]
 
 
-def _tree(module: str) -> ast.Module:
+def _parse_module(module: str) -> ast.Module:
     path = ROOT.joinpath(*module.split("."))
     file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
     return ast.parse(file.read_text(encoding="utf-8"))

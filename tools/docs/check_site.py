@@ -16,12 +16,12 @@ _IMPORTED = re.compile(r"(?:url\([\"']?|@import\s+[\"'])(?:https?:)?//[^\"')]+")
 
 def loaded_from_elsewhere(site: Path) -> list[str]:
     """Returns a line for each page or style sheet that loads a file from another host."""
-    found = []
+    lines = []
     for pattern, ending in ((_LOADED, "*.html"), (_IMPORTED, "*.css")):
         for path in sorted(site.rglob(ending)):
             matches = pattern.findall(path.read_text(encoding="utf-8"))
-            found += [f"{path.relative_to(site)}: {match}" for match in matches]
-    return found
+            lines += [f"{path.relative_to(site)}: {match}" for match in matches]
+    return lines
 
 
 if __name__ == "__main__":

@@ -33,7 +33,8 @@ def section(parser: CommandParser) -> list[str]:
             title = group.title
             table = ["| argument | what it does |", "|---|---|"]
             table += [
-                f"| `{_cell(_name(formatter, a))}` | {_help(formatter, a)} |" for a in actions
+                f"| `{_format_cell(_name(formatter, a))}` | {_format_help(formatter, a)} |"
+                for a in actions
             ]
             parts += [f"**{title[:1].upper()}{title[1:]}**", group.description or ""]
             parts.append("\n".join(table))
@@ -47,9 +48,9 @@ def _name(formatter, action):
     return formatter._format_action_invocation(action)
 
 
-def _help(formatter, action):
-    return _cell(formatter._expand_help(action)).replace("<", "&lt;")
+def _format_help(formatter, action):
+    return _format_cell(formatter._expand_help(action)).replace("<", "&lt;")
 
 
-def _cell(text):
+def _format_cell(text):
     return " ".join(text.split()).replace("|", "\\|")

@@ -12,28 +12,28 @@ PALETTES = {
 Palette = tuple[str, str, str, str, str]
 
 
-def _svg(width, height, parts):
+def _draw_svg(width, height, parts):
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
         f'height="{height}" font-family="sans-serif">\n' + "\n".join(parts) + "\n</svg>\n"
     )
 
 
-def _text(x, y, text, color, size, anchor="middle", weight="normal"):
+def _draw_text(x, y, text, color, size, anchor="middle", weight="normal"):
     return (
         f'<text x="{x:g}" y="{y:g}" fill="{color}" font-size="{size}" text-anchor="{anchor}" '
         f'font-weight="{weight}">{escape(text)}</text>'
     )
 
 
-def _box(x, y, width, height, fill, line):
+def _draw_box(x, y, width, height, fill, line):
     return (
         f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" rx="8" fill="{fill}" '
         f'stroke="{line}"/>'
     )
 
 
-def _arrow(x, y, to_x, to_y, color):
+def _draw_arrow(x, y, to_x, to_y, color):
     dx, dy = (to_x > x) * 6, (to_y > y) * 6  # right or down
     tip = f"{to_x},{to_y} {to_x - dx - dy * 0.7},{to_y - dy - dx * 0.7}"
     tip += f" {to_x - dx + dy * 0.7},{to_y - dy + dx * 0.7}"
@@ -57,17 +57,17 @@ def layers(rows: list[dict[str, str]], palette: Palette) -> str:
         wrapped = {group: _wrap(names.split(), of_box / 8.2) for group, names in row.items()}
         height = 34 + 18 * max(map(len, wrapped.values()))
         if y > 4:
-            parts.append(_arrow(width / 2, y - 22, width / 2, y - 2, line))
+            parts.append(_draw_arrow(width / 2, y - 22, width / 2, y - 2, line))
         for number, (group, lines) in enumerate(wrapped.items()):
             x = 4 + number * (of_box + gap)
-            parts.append(_box(x, y, of_box, height, fill, line))
+            parts.append(_draw_box(x, y, of_box, height, fill, line))
             middle = x + of_box / 2
-            parts.append(_text(middle, y + 21, group, ink, 16, weight="bold"))
+            parts.append(_draw_text(middle, y + 21, group, ink, 16, weight="bold"))
             parts += [
-                _text(middle, y + 40 + 18 * i, text, faint, 13) for i, text in enumerate(lines)
+                _draw_text(middle, y + 40 + 18 * i, text, faint, 13) for i, text in enumerate(lines)
             ]
         y += height + 24
-    return _svg(width, y - 20, parts)
+    return _draw_svg(width, y - 20, parts)
 
 
 def _wrap(names, length):
@@ -85,23 +85,26 @@ def concept(palette: Palette) -> str:
     """Draws the data flow from a text through a model."""
     ink, faint, line, fill, frame = palette
     parts = [
-        _box(118, 6, 316, 118, frame, line),
-        _text(276, 28, "one SavedModel", faint, 14),
-        _text(50, 74, "“I was charged", ink, 13),
-        _text(50, 92, "twice”", ink, 13),
-        _text(488, 74, "billing", ink, 14, weight="bold"),
-        _text(488, 92, "0.98", faint, 14),
-        _arrow(102, 78, 128, 78, line),
-        _arrow(424, 78, 458, 78, line),
+        _draw_box(118, 6, 316, 118, frame, line),
+        _draw_text(276, 28, "one SavedModel", faint, 14),
+        _draw_text(50, 74, "“I was charged", ink, 13),
+        _draw_text(50, 92, "twice”", ink, 13),
+        _draw_text(488, 74, "billing", ink, 14, weight="bold"),
+        _draw_text(488, 92, "0.98", faint, 14),
+        _draw_arrow(102, 78, 128, 78, line),
+        _draw_arrow(424, 78, 458, 78, line),
     ]
     steps = [("Tokenizer", "subwords"), ("Encoder", "vectors"), ("Head", "scores")]
     for number, (name, result) in enumerate(steps):
         x = 130 + number * 102
-        parts += [_box(x, 46, 88, 64, fill, line), _text(x + 44, 74, name, ink, 15, weight="bold")]
-        parts.append(_text(x + 44, 95, result, faint, 13))
+        parts += [
+            _draw_box(x, 46, 88, 64, fill, line),
+            _draw_text(x + 44, 74, name, ink, 15, weight="bold"),
+        ]
+        parts.append(_draw_text(x + 44, 95, result, faint, 13))
         if number:
-            parts.append(_arrow(x - 13, 78, x, 78, line))
-    return _svg(520, 130, parts)
+            parts.append(_draw_arrow(x - 13, 78, x, 78, line))
+    return _draw_svg(520, 130, parts)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ def with_fenced_examples(text: str) -> str:
     result: list[str] = []
     while lines:
         line = lines.pop(0)
-        result.append(_BRACKETS.sub(lambda found: found[1] or rf"{found[2]}\[", line))
+        result.append(_BRACKETS.sub(lambda match: match[1] or rf"{match[2]}\[", line))
         if line.strip() != "Example:":
             continue
         indent = line[: len(line) - len(line.lstrip())]
@@ -44,14 +44,14 @@ def with_own_entries(text: str) -> str:
             result.append(line)
             continue
         indent, names, sentence = shared.groups()
-        rest = []
+        continuation = []
         for below in lines[position + 1 :]:
             if not below.startswith(f"{indent} "):
                 break
-            rest.append(below)
+            continuation.append(below)
         *first, last = names.split(", ")
         for name in first:
-            result += [f"{indent}{name}: {sentence}", *rest]
+            result += [f"{indent}{name}: {sentence}", *continuation]
         result.append(f"{indent}{last}: {sentence}")
     return "\n".join(result)
 

@@ -14,10 +14,10 @@ def scripts() -> list[Path]:
 
 def pages() -> dict[str, str]:
     """Returns a page (Markdown) for each script, keyed by path."""
-    return {f"examples/{path.stem}.md": _page(path) for path in scripts()}
+    return {f"examples/{path.stem}.md": _render_page(path) for path in scripts()}
 
 
-def _page(path):
+def _render_page(path):
     source = path.read_text(encoding="utf-8")
     tree = ast.parse(source)
     title, _, text = ast.get_docstring(tree).partition("\n\n")

@@ -15,7 +15,7 @@ import links  # noqa: E402
 import llms  # noqa: E402
 import settings_page  # noqa: E402
 
-from keras_bert_impl.version import __version__  # noqa: E402
+from keras_bert_impl.utils.version import __version__  # noqa: E402
 
 _SHORT = re.compile(r"<code>([^<\n]{1,25})</code>")
 _OUTPUT = re.compile(r'<div class="language-text highlight">(.*?)</div>', re.DOTALL)
@@ -51,11 +51,11 @@ def on_page_content(html: str, page, config, files) -> str:
     return _SHORT.sub(_mark_short, html)
 
 
-def _mark_short(found: re.Match) -> str:
-    name = found[1]
+def _mark_short(match: re.Match) -> str:
+    name = match[1]
     return f'<code class="short{" word" if len(name) <= 14 else ""}">{name}</code>'
 
 
-def _mark_columns(found: re.Match) -> str:
-    text = re.sub("<[^>]*>", "", found[1])
-    return found[0].replace('"language-text', '"columns language-text', bool(_COLUMNS.search(text)))
+def _mark_columns(match: re.Match) -> str:
+    text = re.sub("<[^>]*>", "", match[1])
+    return match[0].replace('"language-text', '"columns language-text', bool(_COLUMNS.search(text)))

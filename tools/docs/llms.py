@@ -22,25 +22,25 @@ def text(nav: list, generated: dict[str, str]) -> str:
     parts = [_HEAD]
     for group in nav:
         for title, entries in group.items():
-            lines = [_line(path, generated) for path in _paths(entries)]
+            lines = [_format_line(path, generated) for path in _list_paths(entries)]
             parts.append(f"## {title}\n\n" + "\n".join(lines) + "\n")
     return "\n".join(parts)
 
 
-def _paths(entries):
+def _list_paths(entries):
     for entry in entries:
         if isinstance(entry, str):
             yield entry
         else:
             for below in entry.values():
-                yield from [below] if isinstance(below, str) else _paths(below)
+                yield from [below] if isinstance(below, str) else _list_paths(below)
 
 
-def _line(path, generated):
+def _format_line(path, generated):
     page = generated.get(path) or (_DOCS / path).read_text(encoding="utf-8")
-    title, _, rest = page.removeprefix("# ").partition("\n")
+    title, _, body = page.removeprefix("# ").partition("\n")
     link = f"- [{title.replace('`', '')}]({path.removesuffix('.md')}.html)"
-    paragraphs = re.findall(r"^[\w`*\[].*?(?=\n\n|\Z)", rest, re.DOTALL | re.MULTILINE)
+    paragraphs = re.findall(r"^[\w`*\[].*?(?=\n\n|\Z)", body, re.DOTALL | re.MULTILINE)
     if not paragraphs:
         return link
     words = " ".join(paragraphs[0].split())

@@ -37,7 +37,7 @@ The names are from transformers 4.57, KerasHub 0.32, tf-models-official 2.16 and
 
 def page() -> str:
     """Returns the Markdown of the page."""
-    return "\n".join([_BEGIN, *(_library(library) for library in LIBRARIES)])
+    return "\n".join([_BEGIN, *(_render_library(library) for library in LIBRARIES)])
 
 
 def rows() -> list[tuple[str, Row]]:
@@ -50,21 +50,21 @@ def rows() -> list[tuple[str, Row]]:
     ]
 
 
-def _library(library: Library) -> str:
-    tables = "\n".join(_table(library, table) for table in library.tables)
+def _render_library(library: Library) -> str:
+    tables = "\n".join(_render_table(library, table) for table in library.tables)
     return f"## {library.title}\n\n{library.before}\n\n{tables}"
 
 
-def _table(library: Library, table: Table) -> str:
+def _render_table(library: Library, table: Table) -> str:
     lines = [f"### {table.title}", "", f"| {table.theirs} | this package |", "|---|---|"]
     for row in table.rows:
         theirs = ", ".join(f"`{name}`" for name in _SEPARATOR.split(row.theirs))
-        ours = ", ".join(f"`{_written(name)}`" for name in row.ours)
+        ours = ", ".join(f"`{_format_reference(name)}`" for name in row.ours)
         lines.append(f"| {theirs} | {': '.join(part for part in (ours, row.note) if part)} |")
     return "\n".join(lines) + "\n"
 
 
-def _written(reference: str) -> str:
+def _format_reference(reference: str) -> str:
     """Returns a reference in the form that is used in code."""
     if reference == "Tokenizer.__call__":
         return "tokenizer(texts)"

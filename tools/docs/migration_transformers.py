@@ -39,7 +39,7 @@ _ARGUMENTS = [
     Row("classifier_dropout", (f"{_MODEL}(head_dropout=)",)),
     Row(
         "revision",
-        ("hub.local_directory(revision=)",),
+        ("checkpoints.hub.local_directory(revision=)",),
         "or `hf://owner/name@revision` as model name",
     ),
     Row("cache_dir", (), "set `HF_HOME`"),
@@ -60,7 +60,7 @@ _ARGUMENTS = [
     Row(
         "model.resize_token_embeddings",
         (),
-        "`add_tokens` of `keras_bert_impl.conversion.vocabulary_augmentation` writes a new model",
+        "`add_tokens` of `keras_bert_impl.models.conversion.vocabulary_augmentation` writes a new model",
     ),
     Row("model.predict(...).logits", ("TextClassifier.predict",), "returns probabilities"),
     Row("model.push_to_hub(name)", (), "save the model, then upload the directory"),

@@ -10,13 +10,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
+from keras_bert_impl.checkpoints.config import Adapter, EncoderConfig
 from keras_bert_impl.cli.settings import sentences_of, settings_of, title_of
-from keras_bert_impl.config import Adapter, EncoderConfig
-from keras_bert_impl.io.settings import rule
 from keras_bert_impl.pretraining.settings import AdaptationSettings, PretrainSettings
 from keras_bert_impl.runs.settings import FinetuneSettings, ObjectiveSettings
 from keras_bert_impl.tasks.base.options import WindowSettings
-from keras_bert_impl.tuning.settings import TuningSettings
+from keras_bert_impl.training.tuning.settings import TuningSettings
+from keras_bert_impl.utils.settings import rule
 
 PACKAGE = Path(__file__).parents[2] / "keras_bert_impl"
 
@@ -103,14 +103,14 @@ def page() -> str:
 
 def sections() -> list[tuple[str, list[Row], str]]:
     """Returns (title, rows, text about where to set the settings) for every section."""
-    found = [(title, class_rows(kind), where) for title, kind, where in CLASSES]
-    return found + [(title, static_rows(*at), where) for title, *at, where in STATIC]
+    class_sections = [(title, class_rows(kind), where) for title, kind, where in CLASSES]
+    return class_sections + [(title, static_rows(*at), where) for title, *at, where in STATIC]
 
 
 def class_rows(settings_class: type) -> list[Row]:
     """Returns the rows for the fields of a dataclass, without inherited fields."""
     return [
-        Row(s.name, _cell(rule(s.annotation)), _default(s.default), _cell(s.text))
+        Row(s.name, _escape_cell(rule(s.annotation)), _default(s.default), _escape_cell(s.text))
         for s in settings_of(settings_class)
     ]
 
@@ -121,33 +121,33 @@ def static_rows(file: str, name: str) -> list[Row]:
     node = next(n for n in tree.body if getattr(n, "name", None) == name)
     sentences = sentences_of(ast.get_docstring(node) or "")
     return [
-        Row(n, f"`{_cell(ast.unparse(kind))}`", default, _cell(sentences.get(n, "")))
-        for n, kind, default in _arguments(node)
+        Row(n, f"`{_escape_cell(ast.unparse(kind))}`", default, _escape_cell(sentences.get(n, "")))
+        for n, kind, default in _read_arguments(node)
     ]
 
 
-def _arguments(node: ast.stmt) -> Iterable[tuple[str, ast.expr, str]]:
+def _read_arguments(node: ast.stmt) -> Iterable[tuple[str, ast.expr, str]]:
     if isinstance(node, ast.ClassDef):
         for line in node.body:
             if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name):
-                yield line.target.id, line.annotation, _code(line.value)
+                yield line.target.id, line.annotation, _format_code(line.value)
     elif isinstance(node, ast.FunctionDef):
         arguments = node.args.args
         missing = len(arguments) - len(node.args.defaults)
         for argument, value in zip(arguments, [*[None] * missing, *node.args.defaults]):
             if argument.annotation is not None:
-                yield argument.arg, argument.annotation, _code(value)
+                yield argument.arg, argument.annotation, _format_code(value)
 
 
 def _default(value: object) -> str:
     if value is dataclasses.MISSING:
         return "required"
-    return f"`{_cell(repr(value))}`"
+    return f"`{_escape_cell(repr(value))}`"
 
 
-def _code(value: ast.expr | None) -> str:
-    return "required" if value is None else f"`{_cell(ast.unparse(value))}`"
+def _format_code(value: ast.expr | None) -> str:
+    return "required" if value is None else f"`{_escape_cell(ast.unparse(value))}`"
 
 
-def _cell(text: str) -> str:
+def _escape_cell(text: str) -> str:
     return text.replace("|", "\\|")

@@ -63,15 +63,17 @@ def answer_requests(loader: str) -> None:
         ask, rows = loaded[request["directory"]], []
         for batch in request["batches"]:
             outputs = ask(request["signature"], batch)
-            rows += [dict(zip(outputs, row)) for row in zip(*map(_listed, outputs.values()))]
+            rows += [
+                dict(zip(outputs, row)) for row in zip(*map(_convert_to_list, outputs.values()))
+            ]
         print(json.dumps(rows, default=bytes.decode), flush=True)
 
 
-def _listed(output):
+def _convert_to_list(output):
     return np.asarray(output).tolist()
 
 
-def _with_tensorflow(with_text):
+def _use_tensorflow(with_text):
     if with_text:
         import tensorflow_text  # noqa: F401, the operations of tokenizers
     else:
@@ -89,7 +91,7 @@ def _with_tensorflow(with_text):
     return load
 
 
-def _with_c_api():
+def _use_c_api():
     import c_api
 
     library = c_api.load_libraries()
@@ -103,9 +105,9 @@ def _with_c_api():
 
 
 _LOADERS = {
-    "strings": lambda: _with_tensorflow(with_text=True),
-    "ids": lambda: _with_tensorflow(with_text=False),
-    "c_api": _with_c_api,
+    "strings": lambda: _use_tensorflow(with_text=True),
+    "ids": lambda: _use_tensorflow(with_text=False),
+    "c_api": _use_c_api,
 }
 
 

@@ -74,7 +74,7 @@ _SIGNATURES = {  # name: (result, arguments)
 
 def load_libraries(with_text: bool = True) -> ctypes.CDLL:
     """Loads TensorFlow's C API, by default with the operations of TF-Text."""
-    tensorflow = _folder_of("tensorflow")
+    tensorflow = _find_folder("tensorflow")
     # not global, otherwise other Python modules would use these symbols
     ctypes.CDLL(str(tensorflow / "libtensorflow_framework.so.2"))
     library = ctypes.CDLL(str(tensorflow / "libtensorflow_cc.so.2"))
@@ -82,14 +82,14 @@ def load_libraries(with_text: bool = True) -> ctypes.CDLL:
         function = getattr(library, name)
         function.restype, function.argtypes = result, arguments
     if with_text:
-        for path in sorted(_folder_of("tensorflow_text").rglob("*.so")):
+        for path in sorted(_find_folder("tensorflow_text").rglob("*.so")):
             if not {"pywrap", "core"} & {*path.stem.split("_"), *path.parts}:
                 with _status(library) as status:
                     library.TF_LoadLibrary(str(path).encode(), status)
     return library
 
 
-def _folder_of(package):
+def _find_folder(package):
     """Returns the folder of a package without importing it."""
     return Path(importlib.util.find_spec(package).origin).parent
 
@@ -150,16 +150,16 @@ class Model:
         names, tensors = list(gives), []
         try:
             for values in inputs.values():
-                tensors.append(self._tensor(values))
+                tensors.append(self._create_tensor(values))
             outputs = (c_void_p * len(names))()
             with _status(self.library) as status:
                 self.library.TF_SessionRun(
                     self.session,
                     None,
-                    self._operations([takes[name][0] for name in inputs]),
+                    self._find_operations([takes[name][0] for name in inputs]),
                     (c_void_p * len(tensors))(*tensors),
                     len(tensors),
-                    self._operations([gives[name][0] for name in names]),
+                    self._find_operations([gives[name][0] for name in names]),
                     outputs,
                     len(names),
                     None,
@@ -167,23 +167,23 @@ class Model:
                     None,
                     status,
                 )
-            return {name: self._array(output) for name, output in zip(names, outputs)}
+            return {name: self._read_array(output) for name, output in zip(names, outputs)}
         finally:
             for tensor in tensors:
                 self._delete(tensor)
 
-    def _operations(self, names):
+    def _find_operations(self, names):
         outputs = (_Output * len(names))()
         for output, name in zip(outputs, names):
             operation, _, index = name.partition(":")
-            found = self.library.TF_GraphOperationByName(self.graph, operation.encode())
-            output.operation, output.index = found, int(index or 0)
+            pointer = self.library.TF_GraphOperationByName(self.graph, operation.encode())
+            output.operation, output.index = pointer, int(index or 0)
         return outputs
 
-    def _tensor(self, values):
+    def _create_tensor(self, values):
         array = np.asarray(values)
         if array.dtype.kind in "SUO":
-            return self._string_tensor(np.asarray(values, object))
+            return self._create_string_tensor(np.asarray(values, object))
         array = np.ascontiguousarray(array)
         shape = (c_int64 * array.ndim)(*array.shape)
         tensor = self.library.TF_AllocateTensor(
@@ -192,7 +192,7 @@ class Model:
         ctypes.memmove(self.library.TF_TensorData(tensor), array.ctypes.data, array.nbytes)
         return tensor
 
-    def _string_tensor(self, array):
+    def _create_string_tensor(self, array):
         shape = (c_int64 * array.ndim)(*array.shape)
         size = array.size * _STRING_SIZE
         tensor = self.library.TF_AllocateTensor(STRING, shape, array.ndim, size)
@@ -205,7 +205,7 @@ class Model:
             self.library.TF_StringCopy(data + number * _STRING_SIZE, text, len(text))
         return tensor
 
-    def _array(self, tensor):
+    def _read_array(self, tensor):
         library = self.library
         shape = [library.TF_Dim(tensor, axis) for axis in range(library.TF_NumDims(tensor))]
         kind, data = library.TF_TensorType(tensor), library.TF_TensorData(tensor)
@@ -236,17 +236,19 @@ def read_signatures(meta: bytes) -> dict[str, tuple[dict, dict]]:
         entry = read_fields(entry)
         if entry[1][0] != b"__saved_model_init_op":
             definition = read_fields(entry[2][0])
-            signatures[entry[1][0].decode()] = tuple(map(_tensors, map(definition.get, (1, 2))))
+            signatures[entry[1][0].decode()] = tuple(
+                map(_read_tensors, map(definition.get, (1, 2)))
+            )
     return signatures
 
 
-def _tensors(entries):
+def _read_tensors(entries):
     """Converts a map of names to `TensorInfo` to a dict."""
-    found = {}
+    tensors = {}
     for entry in map(read_fields, entries or []):
         info = read_fields(entry[2][0])
-        found[entry[1][0].decode()] = info[1][0].decode(), info[2][0]
-    return found
+        tensors[entry[1][0].decode()] = info[1][0].decode(), info[2][0]
+    return tensors
 
 
 def main() -> None:

@@ -109,11 +109,13 @@ def make_requests(name: str, kind: str) -> list[predict_pb2.PredictRequest]:
     """Returns the requests for `--requests same` or `mixed`."""
     draw = np.random.default_rng(0)
     if kind == "same":
-        return [_request(name, 1, 32, draw)]
-    return [_request(name, size, words, draw) for size in _MIXED_SIZES for words in _MIXED_WORDS]
+        return [_make_request(name, 1, 32, draw)]
+    return [
+        _make_request(name, size, words, draw) for size in _MIXED_SIZES for words in _MIXED_WORDS
+    ]
 
 
-def _request(name, size, words, draw):
+def _make_request(name, size, words, draw):
     request = predict_pb2.PredictRequest()
     request.model_spec.name = name
     texts = [" ".join(draw.choice(_WORDS, words)) for _ in range(size)]
@@ -150,14 +152,14 @@ def load(
         draw = np.random.default_rng(number)
         with server.client() as ask:
             while time.monotonic() < until:
-                which, begun = int(draw.integers(len(requests))), time.monotonic()
+                index, begun = int(draw.integers(len(requests))), time.monotonic()
                 try:
-                    response = ask(requests[which])
+                    response = ask(requests[index])
                 except grpc.RpcError as error:
                     errors.append(str(error.code()))
                     continue
                 times.append(1e3 * (time.monotonic() - begun))
-                if not _is_same(expected[which], response):
+                if not _is_same(expected[index], response):
                     errors.append("another answer")
 
     threads = [threading.Thread(target=client, args=(number,)) for number in range(num_clients)]
@@ -189,13 +191,13 @@ def _is_same(expected, received):
     if set(expected.outputs) != set(received.outputs):
         return False
     for name, tensor in expected.outputs.items():
-        one, other = tf.make_ndarray(tensor), tf.make_ndarray(received.outputs[name])
-        if one.shape != other.shape:
+        first, second = tf.make_ndarray(tensor), tf.make_ndarray(received.outputs[name])
+        if first.shape != second.shape:
             return False
-        if one.dtype.kind == "f":
-            same = np.allclose(one, other, rtol=0, atol=_TOLERANCE)
+        if first.dtype.kind == "f":
+            same = np.allclose(first, second, rtol=0, atol=_TOLERANCE)
         else:
-            same = np.array_equal(one, other)
+            same = np.array_equal(first, second)
         if not same:
             return False
     return True

@@ -50,25 +50,25 @@ def differences(case_names: list[str] | None = None, formats: list[str] | None =
     import matrix_models
 
     formats = formats or list(FORMATS)
-    found: Table = {}
+    table: Table = {}
     with contextlib.ExitStack() as stack:
         columns = {name: stack.enter_context(FORMATS[name]()) for name in formats}
         for cases in matrix_models.cases(case_names):
             with tempfile.TemporaryDirectory() as folder:
                 for name, difference_of in columns.items():
                     for case in cases:
-                        cells = found.setdefault(case.name, {})
+                        cells = table.setdefault(case.name, {})
                         cells[name] = difference_of(case, Path(folder))
                         print(f"{case.name}, {name}: {cells[name]}", file=sys.stderr, flush=True)
-    return found
+    return table
 
 
-def as_table(found: Table) -> str:
+def as_table(table: Table) -> str:
     """Returns the result of `differences` in Markdown."""
-    formats = list(next(iter(found.values())))
+    formats = list(next(iter(table.values())))
     lines = ["| model | " + " | ".join(formats) + " |", "|---" * (len(formats) + 1) + "|"]
-    for name, cells in found.items():
-        numbers = ["" if cells[one] is None else f"{cells[one]:.0e}" for one in formats]
+    for name, cells in table.items():
+        numbers = ["" if cells[column] is None else f"{cells[column]:.0e}" for column in formats]
         lines.append(f"| {name} | " + " | ".join(numbers) + " |")
     return "\n".join(lines)
 
@@ -76,8 +76,8 @@ def as_table(found: Table) -> str:
 def write_between(path: Path, table: str) -> None:
     """Writes a table between its markers in a file."""
     text = path.read_text(encoding="utf-8")
-    before, _, rest = text.partition(_BEGIN)
-    _, end, after = rest.partition(_END)
+    before, _, tail = text.partition(_BEGIN)
+    _, end, after = tail.partition(_END)
     if not end:
         raise SystemExit(f"{path} must have the lines {_BEGIN} and {_END}.")
     path.write_text(f"{before}{_BEGIN}\n{table}\n{_END}{after}", encoding="utf-8")
@@ -87,52 +87,52 @@ def write_between(path: Path, table: str) -> None:
 
 
 @contextlib.contextmanager
-def _saved_model(loader):
+def _compare_saved_model(loader):
     """A SavedModel that takes strings."""
     from keras_bert_impl.serving.check import difference_of_rows
 
     with Answers(loader) as answers:
 
         def difference(case, folder):
-            directory = _exported(case, folder, ids_only=False)
-            count, found = len(next(iter(case.inputs.values()))), []
+            directory = _export_case(case, folder, ids_only=False)
+            count, row_differences = len(next(iter(case.inputs.values()))), []
             for signature in case.asked:
                 expected = case.reference(signature)
-                for rows in _slices(count):
+                for rows in _make_slices(count):
                     batches = [{n: of[part] for n, of in case.inputs.items()} for part in rows]
                     received = answers.ask(directory, signature, batches)
-                    found.append(difference_of_rows(expected, received))
-            return max(found)
+                    row_differences.append(difference_of_rows(expected, received))
+            return max(row_differences)
 
         yield difference
 
 
 @contextlib.contextmanager
-def _ids_only():
+def _compare_ids():
     """A SavedModel that takes ids, in a process without TF-Text."""
     from keras_bert_impl.serving.check import difference_of_rows
 
     with Answers("ids") as answers:
 
         def difference(case, folder):
-            directory = _exported(case, folder, ids_only=True)
-            features = _features(case)
+            directory = _export_case(case, folder, ids_only=True)
+            features = _tokenize_case(case)
             features = {name: features[name] for name in case.signatures.features()}
-            expected, found = _expected_of_ids(case, features), []
-            for rows in _slices(len(features["token_ids"])):
+            expected, row_differences = _compute_expected(case, features), []
+            for rows in _make_slices(len(features["token_ids"])):
                 batches = [_cut(features, part) for part in rows]
                 batches = [{n: rows.tolist() for n, rows in batch.items()} for batch in batches]
                 received = answers.ask(directory, "ids", batches)
                 if "word_mask" in features:
                     masks = features["word_mask"]
-                    received = [_at_words(row, mask) for row, mask in zip(received, masks)]
-                found.append(difference_of_rows(expected, received))
-            return max(found)
+                    received = [_select_words(row, mask) for row, mask in zip(received, masks)]
+                row_differences.append(difference_of_rows(expected, received))
+            return max(row_differences)
 
         yield difference
 
 
-def _of_session(open_session):
+def _compare_session(open_session):
     """A format that contains only the network, run in this process.
 
     Args:
@@ -142,30 +142,32 @@ def _of_session(open_session):
 
     @contextlib.contextmanager
     def column():
-        from keras_bert_impl.graphs.signatures import FEATURES
-        from keras_bert_impl.io.errors import InputError
+        from keras_bert_impl.serving.graphs.signatures import FEATURES
+        from keras_bert_impl.utils.errors import InputError
 
         def difference(case, folder):
             try:
                 session = open_session(case.model, folder)
             except InputError:  # the format does not support the model
                 return None
-            features, found = _features(case), []
+            features, row_differences = _tokenize_case(case), []
             features = {name: features[name] for name in FEATURES}
-            for rows in _slices(len(features["token_ids"])):
-                found += [_of_network(case.model, session, _cut(features, part)) for part in rows]
-            return max(found)
+            for rows in _make_slices(len(features["token_ids"])):
+                row_differences += [
+                    _measure_difference(case.model, session, _cut(features, part)) for part in rows
+                ]
+            return max(row_differences)
 
         yield difference
 
     return column
 
 
-def _of_file(kind, file):
-    """Same as `_of_session`, for a format in `keras_bert_impl.serving` with one network file."""
+def _compare_file(kind, file):
+    """Like `_compare_session`, for a format in `keras_bert_impl.serving` with one network file."""
 
     def open_session(model, folder):
-        from keras_bert_impl.graphs.networks import encoder_of
+        from keras_bert_impl.serving.graphs.networks import encoder_of
 
         runtime = importlib.import_module(f"keras_bert_impl.serving.{kind}")
         directory = folder / kind
@@ -173,20 +175,20 @@ def _of_file(kind, file):
             getattr(runtime, f"export_{kind}")(model, directory)
         return runtime.Session(directory / file, encoder_of(model).config)
 
-    return _of_session(open_session)
+    return _compare_session(open_session)
 
 
 FORMATS = {
-    "SavedModel": lambda: _saved_model("strings"),
-    "C API": lambda: _saved_model("c_api"),
-    "SavedModel, ids only": _ids_only,
-    "ONNX Runtime": _of_file("onnx", "model.onnx"),
-    "LiteRT": _of_file("litert", "model.tflite"),
-    "OpenVINO": _of_file("openvino", "model.xml"),
+    "SavedModel": lambda: _compare_saved_model("strings"),
+    "C API": lambda: _compare_saved_model("c_api"),
+    "SavedModel, ids only": _compare_ids,
+    "ONNX Runtime": _compare_file("onnx", "model.onnx"),
+    "LiteRT": _compare_file("litert", "model.tflite"),
+    "OpenVINO": _compare_file("openvino", "model.xml"),
 }
 
 
-def _exported(case, folder, ids_only):
+def _export_case(case, folder, ids_only):
     from keras_bert_impl.serving import export_saved_model
 
     directory = folder / ("ids" if ids_only else "strings")
@@ -198,14 +200,14 @@ def _exported(case, folder, ids_only):
 # === Inputs ===
 
 
-def _slices(count):
+def _make_slices(count):
     """Returns, for each batch size, the slices of a given number of rows."""
     from matrix_models import BATCH_SIZES
 
     return [[slice(i, i + size) for i in range(0, count, size)] for size in BATCH_SIZES]
 
 
-def _features(case):
+def _tokenize_case(case):
     """Returns the int32 features of all texts, with one row for each window."""
     import tensorflow as tf
 
@@ -223,7 +225,7 @@ def _cut(features, part):
     return {name: rows[part][..., :longest] for name, rows in features.items()}
 
 
-def _expected_of_ids(case, features):
+def _compute_expected(case, features):
     """Returns the expected outputs of the signature `ids`, computed by the model itself."""
     import matrix_models as models
 
@@ -242,26 +244,26 @@ def _expected_of_ids(case, features):
     return case.reference(*case.asked)
 
 
-def _at_words(row, mask):
+def _select_words(row, mask):
     """Returns the scores of the first tokens of words."""
     return {"scores": [row["scores"][index] for index in np.flatnonzero(mask)]}
 
 
-def _of_network(model, session, features):
+def _measure_difference(model, session, features):
     """Returns the largest difference between predictions from the outputs of two networks."""
-    from keras_bert_impl.graphs.networks import network_of
+    from keras_bert_impl.serving.graphs.networks import network_of
 
     received, expected = session(features), network_of(model).outputs_of_model(features)
-    mask, found = features["padding_mask"].astype(bool), []
+    mask, maxima = features["padding_mask"].astype(bool), []
     for name, outputs in expected.items():
-        pair = [np.asarray(_scores(model, one)) for one in (outputs, received[name])]
+        pair = [np.asarray(_compute_scores(model, array)) for array in (outputs, received[name])]
         if pair[0].shape[:2] == mask.shape:  # per-token outputs
-            pair = [one[mask] for one in pair]
-        found.append(np.abs(pair[0].astype("float64") - pair[1]).max())
-    return float(np.max(found))
+            pair = [array[mask] for array in pair]
+        maxima.append(np.abs(pair[0].astype("float64") - pair[1]).max())
+    return float(np.max(maxima))
 
 
-def _scores(model, outputs):
+def _compute_scores(model, outputs):
     import matrix_models as models
 
     if isinstance(model, models.MaskedLM):

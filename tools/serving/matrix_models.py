@@ -7,7 +7,7 @@ import keras
 import numpy as np
 
 from keras_bert_impl import Encoder, EncoderConfig, WordPieceTokenizer
-from keras_bert_impl.graphs.signatures import Signatures
+from keras_bert_impl.serving.graphs.signatures import Signatures
 from keras_bert_impl.tasks import (
     EncoderSignatures,
     FeatureTagger,
@@ -67,9 +67,9 @@ class Case:
 def cases(names: list[str] | None = None) -> Iterator[list[Case]]:
     """Yields the list of cases of each model; `names` selects the cases."""
     for make in _MAKERS:
-        wanted = [name for name in make.names if names is None or name in names]
-        if wanted:
-            yield [case for case in make() if case.name in wanted]
+        selected = [name for name in make.names if names is None or name in names]
+        if selected:
+            yield [case for case in make() if case.name in selected]
 
 
 def tokenizer() -> WordPieceTokenizer:
@@ -94,10 +94,10 @@ def texts(most: int = LENGTHS[-1], seed: int = 0) -> list[str]:
     """Returns 64 texts of at most `most` tokens: eight of each length in `LENGTHS`, 8 mixed."""
     lengths = np.repeat(LENGTHS, 8).tolist() + [*LENGTHS, 64]
     draw = np.random.default_rng(seed)
-    return [_text(min(length, most), draw) for length in lengths]
+    return [_make_text(min(length, most), draw) for length in lengths]
 
 
-def _text(num_tokens, draw):
+def _make_text(num_tokens, draw):
     words = []
     while num_tokens:
         pieces = min(int(draw.integers(1, 3)), num_tokens)
@@ -111,7 +111,7 @@ def _text(num_tokens, draw):
 _MAKERS: list = []
 
 
-def _of(*names):
+def _register(*names):
     """Registers a function that creates a model and the cases with these names."""
 
     def register(function):
@@ -122,7 +122,7 @@ def _of(*names):
     return register
 
 
-def _noisy(model):
+def _add_noise(model):
     """Returns the signatures of a model, with noise in all weights, because zeros hide errors."""
     draw = np.random.default_rng(0)
     for weight in model.weights:
@@ -135,23 +135,23 @@ def _noisy(model):
     )
 
 
-def _on_text(name, model, asked=("serving_default",)):
-    return [Case(name, _noisy(model), {"text": texts()}, asked)]
+def _make_text_cases(name, model, signatures=("serving_default",)):
+    return [Case(name, _add_noise(model), {"text": texts()}, signatures)]
 
 
-def _classifier(**settings):
+def _make_classifier(**settings):
     return TextClassifier(encoder(), tokenizer(), **{"max_length": POSITIONS} | settings)
 
 
-def _tagger(name, kind=TokenClassifier, **settings):
+def _make_tagger_cases(name, kind=TokenClassifier, **settings):
     model = kind(encoder(), tokenizer(), labels=_ENTITIES, max_length=POSITIONS, **settings)
     # There may be few predicted entities, but every word has scores.
-    return _on_text(name, model, asked=("serving_default", "words"))
+    return _make_text_cases(name, model, signatures=("serving_default", "words"))
 
 
-@_of("TextClassifier, one label", "TextClassifier, pairs")
-def _one_label():
-    signatures = _noisy(_classifier(labels=["bad", "good", "neither"]))
+@_register("TextClassifier, one label", "TextClassifier, pairs")
+def _make_one_label():
+    signatures = _add_noise(_make_classifier(labels=["bad", "good", "neither"]))
     pairs = {"first": texts(255), "second": texts(254, seed=1)}
     return [
         Case("TextClassifier, one label", signatures, {"text": texts()}),
@@ -159,92 +159,94 @@ def _one_label():
     ]
 
 
-@_of("TextClassifier, several labels")
-def _several_labels():
+@_register("TextClassifier, several labels")
+def _make_several_labels():
     kind = "multi_label_classification"
-    model = _classifier(labels=["a", "b", "c"], problem_type=kind)
-    return _on_text("TextClassifier, several labels", model)
+    model = _make_classifier(labels=["a", "b", "c"], problem_type=kind)
+    return _make_text_cases("TextClassifier, several labels", model)
 
 
-@_of("TextClassifier, regression")
-def _regression():
-    return _on_text("TextClassifier, regression", _classifier(num_classes=1))
+@_register("TextClassifier, regression")
+def _make_regression():
+    return _make_text_cases("TextClassifier, regression", _make_classifier(num_classes=1))
 
 
-@_of("TextClassifier, windows")
-def _windows():
-    model = _classifier(
+@_register("TextClassifier, windows")
+def _make_windows():
+    model = _make_classifier(
         labels=["a", "b"], long_texts=LongTexts("mean", max_windows=4), max_length=128
     )
-    return _on_text("TextClassifier, windows", model)
+    return _make_text_cases("TextClassifier, windows", model)
 
 
-@_of("TokenClassifier")
-def _tags():
-    return _tagger("TokenClassifier")
+@_register("TokenClassifier")
+def _make_tags():
+    return _make_tagger_cases("TokenClassifier")
 
 
-@_of("TokenClassifier, CRF")
-def _tags_of_crf():
-    return _tagger("TokenClassifier, CRF", crf=True)
+@_register("TokenClassifier, CRF")
+def _make_crf_tags():
+    return _make_tagger_cases("TokenClassifier, CRF", crf=True)
 
 
-@_of("FeatureTagger")
-def _features():
-    return _tagger("FeatureTagger", FeatureTagger, lstm_dim=16)
+@_register("FeatureTagger")
+def _make_features():
+    return _make_tagger_cases("FeatureTagger", FeatureTagger, lstm_dim=16)
 
 
-@_of("QuestionAnswerer")
-def _answers():
+@_register("QuestionAnswerer")
+def _make_answers():
     model = QuestionAnswerer(encoder(), tokenizer(), max_length=POSITIONS, null_threshold=0.0)
     contexts = texts(POSITIONS - 7)  # a row has four question tokens and three special tokens
     inputs = {"question": ["ba de fi go"] * len(contexts), "context": contexts}
-    return [Case("QuestionAnswerer", _noisy(model), inputs)]
+    return [Case("QuestionAnswerer", _add_noise(model), inputs)]
 
 
-@_of("MultipleChoice")
-def _choices():
+@_register("MultipleChoice")
+def _make_choices():
     model = MultipleChoice(encoder(), tokenizer(), max_length=POSITIONS)
     # with other seeds, two endings may have the same score, and rounding decides
     columns = [texts(254, seed) for seed in (3, 4, 5)]
     inputs = {"prompt": texts(255), "endings": [list(row) for row in zip(*columns)]}
-    return [Case("MultipleChoice", _noisy(model), inputs)]
+    return [Case("MultipleChoice", _add_noise(model), inputs)]
 
 
-@_of("MultipleChoice, windows")
-def _choices_in_windows():
+@_register("MultipleChoice, windows")
+def _make_window_choices():
     windows = {"long_texts": LongTexts("max", max_windows=4), "max_length": 128}
     model = MultipleChoice(encoder(), tokenizer(), **windows)
     columns = [texts(32, seed) for seed in (3, 4, 5)]
     inputs = {"prompt": texts(), "endings": [list(row) for row in zip(*columns)]}
-    return [Case("MultipleChoice, windows", _noisy(model), inputs)]
+    return [Case("MultipleChoice, windows", _add_noise(model), inputs)]
 
 
-@_of("MaskedLM")
-def _fillings():
+@_register("MaskedLM")
+def _make_fillings():
     masked = [" ".join([*text.split()[:-1], "[MASK]"]) for text in texts()]
-    return [Case("MaskedLM", _noisy(MaskedLM(encoder(), tokenizer())), {"text": masked})]
+    return [Case("MaskedLM", _add_noise(MaskedLM(encoder(), tokenizer())), {"text": masked})]
 
 
-@_of("TextEmbedder")
-def _vectors():
+@_register("TextEmbedder")
+def _make_vectors():
     model = TextEmbedder(encoder(), tokenizer(), normalize=True, max_length=POSITIONS)
-    return _on_text("TextEmbedder", model)
+    return _make_text_cases("TextEmbedder", model)
 
 
-@_of("TextEmbedder, windows")
-def _vectors_of_windows():
+@_register("TextEmbedder, windows")
+def _make_window_vectors():
     windows = {"long_texts": LongTexts("attention", max_windows=4), "max_length": 128}
-    return _on_text("TextEmbedder, windows", TextEmbedder(encoder(), tokenizer(), **windows))
+    return _make_text_cases(
+        "TextEmbedder, windows", TextEmbedder(encoder(), tokenizer(), **windows)
+    )
 
 
-@_of("NextSentencePredictor")
-def _next_sentence():
+@_register("NextSentencePredictor")
+def _make_next_sentence():
     pairs = {"first": texts(255), "second": texts(254, seed=1)}
     model = NextSentencePredictor(encoder(), tokenizer())
-    return [Case("NextSentencePredictor", _noisy(model), pairs)]
+    return [Case("NextSentencePredictor", _add_noise(model), pairs)]
 
 
-@_of("Encoder")
-def _encoder():
-    return _on_text("Encoder", encoder())
+@_register("Encoder")
+def _make_encoder():
+    return _make_text_cases("Encoder", encoder())

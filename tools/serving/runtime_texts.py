@@ -163,10 +163,10 @@ def main() -> None:
     options = parser.parse_args()
     ours = Tokenizer.from_pretrained(options.tokenizer)
     special = special_tokens(ours)
-    made = {name: make for name, make in RUNTIMES.items() if importlib.util.find_spec(name)}
-    made = {name: make(ours, options.tokenizer) for name, make in made.items()}
-    made = {name: differ for name, differ in made.items() if differ is not None}
-    counts = {name: collections.Counter() for name in made}
+    runtimes = {name: make for name, make in RUNTIMES.items() if importlib.util.find_spec(name)}
+    runtimes = {name: make(ours, options.tokenizer) for name, make in runtimes.items()}
+    runtimes = {name: differ for name, differ in runtimes.items() if differ is not None}
+    counts = {name: collections.Counter() for name in runtimes}
     total = 0
     how = options.wikipedia, options.strings, 0, options.step, special
     for title, strings in classes_of_strings(*how):
@@ -174,11 +174,11 @@ def main() -> None:
         while batch := list(itertools.islice(strings, BATCH)):
             texts = [t.decode("utf-8", "replace") if isinstance(t, bytes) else t for t in batch]
             ids, number = ours.tokenize(texts).to_list(), number + len(texts)
-            for name, differ in made.items():
+            for name, differ in runtimes.items():
                 wrong = itertools.compress(texts, differ(texts, ids))
                 counts[name].update(kind_of(text, special) for text in wrong)
         total += number
-        columns = (f"{name} {counts[name].total() - before[name]:,}" for name in made)
+        columns = (f"{name} {counts[name].total() - before[name]:,}" for name in runtimes)
         print(f"{title}: {number:,} strings; {', '.join(columns)}", flush=True)
     for name, count in counts.items():
         scale = 1e5 / total

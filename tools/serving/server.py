@@ -119,11 +119,11 @@ def read_tensor(message: bytes) -> np.ndarray:
     elif 4 in fields:
         flat = np.frombuffer(fields[4][0], c_api.DTYPES[kind])
     else:
-        flat = np.resize(_single_values(fields, kind), size).astype(c_api.DTYPES[kind])
+        flat = np.resize(_read_values(fields, kind), size).astype(c_api.DTYPES[kind])
     return flat.reshape(shape)
 
 
-def _single_values(fields, kind):
+def _read_values(fields, kind):
     """Returns the values of a typed field, which may be packed; repeats the last value."""
     number, code = _VALUES[kind]
     values = []
@@ -131,11 +131,11 @@ def _single_values(fields, kind):
         if not isinstance(value, bytes):
             values.append(value)
         elif code:
-            values += [one for (one,) in struct.iter_unpack(code, value)]
+            values += [scalar for (scalar,) in struct.iter_unpack(code, value)]
         else:
             values += read_numbers(value)
     # negative numbers have 64 bits
-    return [one - (1 << 64) if one >= 1 << 63 else one for one in values]
+    return [scalar - (1 << 64) if scalar >= 1 << 63 else scalar for scalar in values]
 
 
 def write_response(
@@ -176,14 +176,14 @@ def rest_server(models: Models, port: int) -> tuple[http.server.ThreadingHTTPSer
                 answer = rest_answer(models, name, json.loads(self.rfile.read(size)))
             except (c_api.Failure, LookupError, RecursionError, TypeError, ValueError) as error:
                 status, answer = 400, {"error": str(error)[:1000]}
-            content = json.dumps(answer, default=_json_of_bytes).encode()
+            content = json.dumps(answer, default=_format_bytes).encode()
             self.send_response(status)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()
             self.wfile.write(content)
 
-        def log_message(self, *what):
+        def log_message(self, *arguments):
             """Disables logging of requests."""
 
     server = http.server.ThreadingHTTPServer(("127.0.0.1", port), Handler)
@@ -198,13 +198,13 @@ def rest_answer(models: Models, name: str, request: Any) -> dict[str, Any]:
     signature = request.get("signature_name", "serving_default")
     takes = models.models[name].signatures[signature][0]
     by_row = "instances" in request
-    inputs = _with_bytes(request["instances"] if by_row else request["inputs"])
+    inputs = _decode_bytes(request["instances"] if by_row else request["inputs"])
     if by_row and inputs and isinstance(inputs[0], dict):
         inputs = {key: [row[key] for row in inputs] for key in takes}
     if not isinstance(inputs, dict):
         (only,) = takes
         inputs = {only: inputs}
-    arrays = {key: _array_of_json(rows, takes[key][1]) for key, rows in inputs.items()}
+    arrays = {key: _parse_array(rows, takes[key][1]) for key, rows in inputs.items()}
     outputs = {key: value.tolist() for key, value in models.ask(name, signature, arrays).items()}
     if not by_row:
         return {"outputs": outputs if len(outputs) > 1 else next(iter(outputs.values()))}
@@ -212,18 +212,18 @@ def rest_answer(models: Models, name: str, request: Any) -> dict[str, Any]:
     return {"predictions": rows if len(outputs) > 1 else next(iter(outputs.values()))}
 
 
-def _with_bytes(values):
+def _decode_bytes(values):
     """Replaces each `{"b64": ...}` with bytes."""
     if isinstance(values, list):
-        return [_with_bytes(value) for value in values]
+        return [_decode_bytes(value) for value in values]
     if not isinstance(values, dict):
         return values
     if set(values) == {"b64"}:
         return base64.b64decode(values["b64"], validate=True)
-    return {key: _with_bytes(value) for key, value in values.items()}
+    return {key: _decode_bytes(value) for key, value in values.items()}
 
 
-def _array_of_json(rows, kind):
+def _parse_array(rows, kind):
     """Converts nested lists to an array. Raises an error for values of another `DataType`."""
     if kind == c_api.STRING:
         return np.array(rows, object)
@@ -234,7 +234,7 @@ def _array_of_json(rows, kind):
     return array.astype(dtype)
 
 
-def _json_of_bytes(text):
+def _format_bytes(text):
     try:
         return text.decode()
     except UnicodeDecodeError:

@@ -9,13 +9,13 @@ def read_fields(message: bytes) -> dict[int, list]:
     fields: dict[int, list] = {}
     start = 0
     while start < len(message):
-        key, start = _number(message, start)
+        key, start = _read_number(message, start)
         if key & 7 == 0:
-            value, start = _number(message, start)
+            value, start = _read_number(message, start)
         else:
             size = {1: 8, 5: 4}.get(key & 7)
             if size is None:
-                size, start = _number(message, start)
+                size, start = _read_number(message, start)
             value, start = message[start : start + size], start + size
         fields.setdefault(key >> 3, []).append(value)
     return fields
@@ -25,12 +25,12 @@ def read_numbers(message: bytes) -> list[int]:
     """Returns the numbers in the bytes of a packed field."""
     numbers, start = [], 0
     while start < len(message):
-        number, start = _number(message, start)
+        number, start = _read_number(message, start)
         numbers.append(number)
     return numbers
 
 
-def _number(message, start):
+def _read_number(message, start):
     """Returns a varint, and the position after it."""
     value = shift = 0
     while True:

@@ -30,18 +30,18 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: error: {message}\n")
 
 
-def matching(pattern: str, what: str) -> Callable[[str], str]:
+def matching(pattern: str, description: str) -> Callable[[str], str]:
     """Returns an argparse type for texts that fully match a regular expression.
 
     Args:
         pattern: a match must not begin with `-`, because other programs would read it as an
             option.
-        what: description for the message, such as `"a zone such as us-central2-b"`.
+        description: for the message, such as `"a zone such as us-central2-b"`.
     """
 
     def checked(text):
         if not re.fullmatch(pattern, text):
-            raise argparse.ArgumentTypeError(f"{text!r} is not {what}")
+            raise argparse.ArgumentTypeError(f"{text!r} is not {description}")
         return text
 
     return checked
@@ -88,7 +88,7 @@ def end_on_signals() -> None:
     """Handles SIGTERM and SIGHUP like Ctrl-C, so that every `finally` block runs."""
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_DFL:
-            signal.signal(number, _interrupt)
+            signal.signal(number, _raise_interrupt)
 
 
 @contextlib.contextmanager
@@ -161,10 +161,10 @@ def run_together(commands: list[list[str]], own_session: bool = False, **how) ->
             time.sleep(_BETWEEN_LOOKS)
     finally:
         with signals_held():
-            _end(processes)
+            _stop_processes(processes)
 
 
-def _end(processes):
+def _stop_processes(processes):
     for process in processes:
         process.terminate()  # does nothing if the process has ended
     end = time.monotonic() + _PATIENCE
@@ -176,5 +176,5 @@ def _end(processes):
             process.wait()
 
 
-def _interrupt(*_):
+def _raise_interrupt(*_):
     raise KeyboardInterrupt

@@ -37,13 +37,13 @@ def config(hosts: list[str], index: int, port: int) -> str:
 def set_up(hosts: list[str], source: str) -> list[list[str]]:
     """Returns commands that copy a checkout to all hosts and install it there."""
     install = "python3 -m venv venv && venv/bin/pip install ./source 'tensorflow[and-cuda]'"
-    found = []
+    steps = []
     for host in hosts:
-        found.append(
+        steps.append(
             ["rsync", "--archive", "--delete", "--exclude=.venv", f"{source}/", f"{host}:source/"]
         )
-        found.append(["ssh", host, install])
-    return found
+        steps.append(["ssh", host, install])
+    return steps
 
 
 def workers(hosts: list[str], command: list[str], port: int) -> list[list[str]]:
@@ -80,8 +80,8 @@ def main(arguments: list[str] | None = None) -> int:
         "--dry-run", action="store_true", help="print the commands without running them"
     )
     arguments = sys.argv[1:] if arguments is None else arguments
-    own, command = commands.split(arguments)
-    options = parser.parse_args(own)
+    tool_arguments, command = commands.split(arguments)
+    options = parser.parse_args(tool_arguments)
     if not command:
         parser.error("the command is missing; write it after --")
     names = [host.rpartition("@")[2] for host in options.hosts]
@@ -100,8 +100,8 @@ def main(arguments: list[str] | None = None) -> int:
             status = commands.run(set_up(options.hosts, source), options.dry_run)
             if status:
                 return status
-        for one in together:
-            print(commands.shown(one), flush=True)
+        for worker_command in together:
+            print(commands.shown(worker_command), flush=True)
         if options.dry_run:
             return 0
         return commands.run_together(together, stdin=subprocess.DEVNULL)

@@ -47,19 +47,19 @@ class Slice(NamedTuple):
     @classmethod
     def of(cls, accelerator_type: str) -> "Slice":
         """Returns the slice of a type such as `v4-32`, or raises an `ArgumentTypeError`."""
-        found = re.fullmatch("([a-z0-9]+)-([1-9][0-9]{0,5})", accelerator_type)
-        if not found or found[1] not in _GENERATIONS:
+        match = re.fullmatch("([a-z0-9]+)-([1-9][0-9]{0,5})", accelerator_type)
+        if not match or match[1] not in _GENERATIONS:
             raise argparse.ArgumentTypeError(
                 f"{accelerator_type!r} is not a TPU type, such as v4-8. The generations are "
                 f"{', '.join(_GENERATIONS)}"
             )
-        per_chip, of_host, most_of_one = _GENERATIONS[found[1]]
-        chips, rest = divmod(int(found[2]), per_chip)
-        if rest or not chips:
+        per_chip, of_host, most_of_one = _GENERATIONS[match[1]]
+        chips, remainder = divmod(int(match[2]), per_chip)
+        if remainder or not chips:
             raise argparse.ArgumentTypeError(
                 f"{accelerator_type} is not a whole number of chips; give a multiple of {per_chip}"
             )
-        return cls(found[1], chips, 1 if chips <= most_of_one else -(-chips // of_host))
+        return cls(match[1], chips, 1 if chips <= most_of_one else -(-chips // of_host))
 
     @property
     def image(self) -> str:
@@ -96,7 +96,7 @@ def set_up(options: argparse.Namespace) -> list[list[str]]:
         )
     copy = ["gcloud", "compute", "tpus", "tpu-vm", "scp", "--recurse", options.source]
     copy += [f"{options.name}:source", *_place(options), "--worker=all"]
-    return [copy, _ssh(options, "all", " && ".join(install))]
+    return [copy, _build_ssh_command(options, "all", " && ".join(install))]
 
 
 def run(options: argparse.Namespace) -> list[list[str]]:
@@ -106,7 +106,7 @@ def run(options: argparse.Namespace) -> list[list[str]]:
     environment = several if Slice.of(options.type).num_hosts > 1 else "TPU_NAME=local "
     program = f"{environment}PATH=$HOME/venv/bin:$PATH {shlex.join(options.command)}"
     # a terminal, so that the command ends with the connection
-    return [[*_ssh(options, "0", program), "--", "-t"]]
+    return [[*_build_ssh_command(options, "0", program), "--", "-t"]]
 
 
 def delete(options: argparse.Namespace) -> list[list[str]]:
@@ -128,11 +128,11 @@ def job(options: argparse.Namespace) -> int:
             # if `create` failed or was interrupted, the TPU may exist, but it may belong to another
             # job
             if is_ours or _has_label(options, label):
-                status = _end(options) or status
+                status = _release_tpu(options) or status
     return status
 
 
-def _end(options):
+def _release_tpu(options):
     """Deletes the TPU of a job, or prints the delete command if it is kept. Returns the status."""
     status = 0 if options.keep else commands.run(delete(options), options.dry_run, own_session=True)
     if options.keep or status:
@@ -144,10 +144,10 @@ def _has_label(options, label):
     command = ["gcloud", "compute", "tpus", "tpu-vm", "describe", options.name, *_place(options)]
     command.append(f"--format=value(labels.{_LABEL})")
     try:
-        found = subprocess.run(command, capture_output=True, text=True, start_new_session=True)
+        process = subprocess.run(command, capture_output=True, text=True, start_new_session=True)
     except OSError:
         return False
-    return found.stdout.strip() == label
+    return process.stdout.strip() == label
 
 
 def _place(options):
@@ -155,7 +155,7 @@ def _place(options):
     return [f"--zone={options.zone}", *project]
 
 
-def _ssh(options, worker, program):
+def _build_ssh_command(options, worker, program):
     command = ["gcloud", "compute", "tpus", "tpu-vm", "ssh", options.name, *_place(options)]
     return [*command, f"--worker={worker}", f"--command={program}"]
 
@@ -163,12 +163,12 @@ def _ssh(options, worker, program):
 _STEPS = {"create": create, "set-up": set_up, "run": run, "delete": delete}
 
 
-def _accelerator_type(text):
+def _check_accelerator_type(text):
     Slice.of(text)
     return text
 
 
-def _parser():
+def _build_parser():
     parser = commands.Parser(__doc__)
     parser.add_argument("step", choices=["job", *_STEPS])
     name = commands.matching("[a-z]([a-z0-9-]{0,61}[a-z0-9])?", "a name of a TPU, such as bert-1")
@@ -181,7 +181,7 @@ def _parser():
     parser.add_argument("--project", type=project, help="default: gcloud's own")
     parser.add_argument(
         "--type",
-        type=_accelerator_type,
+        type=_check_accelerator_type,
         default="v4-8",
         help="accelerator type, such as v4-8 (a host with 4 chips), v5litepod-8 or v4-32 (4 hosts); "
         "default: v4-8",
@@ -203,10 +203,10 @@ def _parser():
 
 def main(arguments: list[str] | None = None) -> int:
     """Returns the status of the commands."""
-    parser = _parser()
+    parser = _build_parser()
     arguments = sys.argv[1:] if arguments is None else arguments
-    own, command = commands.split(arguments)
-    options = parser.parse_args(own, argparse.Namespace(command=command))
+    tool_arguments, command = commands.split(arguments)
+    options = parser.parse_args(tool_arguments, argparse.Namespace(command=command))
     runs = options.step in ("job", "run")
     if runs and not command:
         parser.error("the command is missing; write it after --")

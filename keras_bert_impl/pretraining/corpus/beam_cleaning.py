@@ -7,9 +7,9 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.metrics import Metrics
 
-from keras_bert_impl.io.settings import check
 from keras_bert_impl.pretraining.corpus import near_duplicates, text_cleaning
 from keras_bert_impl.pretraining.corpus.cleaning import Similarity
+from keras_bert_impl.utils.settings import check
 
 
 class CleanTexts(beam.PTransform):
@@ -42,14 +42,17 @@ class CleanTexts(beam.PTransform):
         cleaned = documents | "clean" >> beam.FlatMap(_clean, self._languages)
         repeated = (
             cleaned
-            | "bands" >> beam.FlatMap(_bands, self._threshold)
+            | "bands" >> beam.FlatMap(_hash_bands, self._threshold)
             | "by band" >> beam.GroupByKey()
-            | "compare" >> beam.FlatMap(_repeated, self._threshold)
+            | "compare" >> beam.FlatMap(_find_repeats, self._threshold)
         )
         return (
-            {"text": cleaned | beam.MapTuple(lambda key, one: (key, one[0])), "repeats": repeated}
+            {
+                "text": cleaned | beam.MapTuple(lambda key, value: (key, value[0])),
+                "repeats": repeated,
+            }
             | "by document" >> beam.CoGroupByKey()
-            | "drop duplicates" >> beam.FlatMap(_distinct)
+            | "drop duplicates" >> beam.FlatMap(_drop_repeats)
         )
 
 
@@ -57,11 +60,11 @@ def _clean(document, languages):
     key, text = document
     cleaned, counts = text_cleaning.clean_texts([text], languages)
     _count(counts)
-    for one in cleaned:
-        yield key, one
+    for text_and_signature in cleaned:
+        yield key, text_and_signature
 
 
-def _bands(document, threshold):
+def _hash_bands(document, threshold):
     key, (text, signature) = document
     # "Band" -1 is the hash of the whole text. It is equal for exact duplicates.
     yield (-1, near_duplicates.text_hash(text)), (key, signature)
@@ -69,20 +72,20 @@ def _bands(document, threshold):
         yield (band, int(value)), (key, signature)
 
 
-def _repeated(group, threshold):
+def _find_repeats(group, threshold):
     """Yields (key, step) for each duplicate among documents with an equal band."""
     (band, _), documents = group
-    first, signature = min(documents, key=lambda document: document[0])
-    for key, other in documents:
+    first, first_signature = min(documents, key=lambda document: document[0])
+    for key, signature in documents:
         if key != first and band < 0:
             yield key, "duplicates"
-        elif key != first and near_duplicates.similarity(signature, other) >= threshold:
+        elif key != first and near_duplicates.similarity(first_signature, signature) >= threshold:
             yield key, "near_duplicates"
 
 
-def _distinct(joined):
-    key, found = joined
-    (text,), repeats = found["text"], set(found["repeats"])
+def _drop_repeats(joined):
+    key, groups = joined
+    (text,), repeats = groups["text"], set(groups["repeats"])
     if not repeats:
         yield key, text
         return

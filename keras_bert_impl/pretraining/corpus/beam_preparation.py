@@ -20,12 +20,12 @@ import numpy as np
 import tensorflow as tf
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from keras_bert_impl.io import remote_files
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.pretraining.corpus import blocks, cutting, readers
 from keras_bert_impl.pretraining.corpus.blocks import NumberedDocument, WordTokens
 from keras_bert_impl.pretraining.examples import records
 from keras_bert_impl.tokenizers import Tokenizer
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.io import remote_files
 
 _SUMMARY = "summary.json"
 
@@ -46,10 +46,10 @@ def write(
             build_pipeline(pipeline, corpus, settings, directory, dealing)
     except Exception as error:  # Beam runners report worker errors only as text
         text = f"{type(error).__name__}: {error}"
-        found = re.findall(r"InputError: (.*?)(?: \[while running|\n|$)", text)
-        if not found:
+        messages = re.findall(r"InputError: (.*?)(?: \[while running|\n|$)", text)
+        if not messages:
             raise
-        raise InputError(found[-1]) from error
+        raise InputError(messages[-1]) from error
     path = os.path.join(directory, _SUMMARY)
     with tf.io.gfile.GFile(path) as file:
         summary = json.load(file)
@@ -68,66 +68,70 @@ def build_pipeline(
     """Adds the steps that read the corpus and write the shards to a `beam.Pipeline`."""
     sources = list(enumerate(readers.sources(corpus.paths, corpus.format)))
     directory = str(directory)
-    of_sources = pipeline | "sources" >> beam.Create(sources) | beam.Reshuffle()
-    outlines = of_sources | "outline" >> beam.FlatMap(_outlines, corpus.text_field)
-    lengths = outlines | beam.Map(lambda one: one[1][0]) | beam.combiners.Count.PerElement()
-    kept = (
+    indexed_sources = pipeline | "sources" >> beam.Create(sources) | beam.Reshuffle()
+    outlines = indexed_sources | "outline" >> beam.FlatMap(_read_outlines, corpus.text_field)
+    lengths = (
+        outlines
+        | beam.Map(lambda hashed_outline: hashed_outline[1][0])
+        | beam.combiners.Count.PerElement()
+    )
+    unique_outlines = (
         outlines
         | "first of its text" >> beam.CombinePerKey(min)
         | beam.Values()
         | beam.Map(lambda outline: (outline[0], outline[1:]))
         | "by source" >> beam.GroupByKey()
-        | beam.Map(_packed)
+        | beam.Map(_pack_outlines)
     )
     start = pipeline | "start" >> beam.Create([None])
     plans = start | "cut" >> beam.FlatMap(
-        _plans,
+        _assign_to_blocks,
         beam.pvalue.AsDict(lengths),
-        beam.pvalue.AsDict(kept),
+        beam.pvalue.AsDict(unique_outlines),
         dict(sources),
         corpus,
         settings,
     )
     built = (
-        {"source": of_sources, "plan": plans}
+        {"source": indexed_sources, "plan": plans}
         | "plan of a source" >> beam.CoGroupByKey()
-        | "read" >> beam.FlatMap(_documents, corpus.text_field)
+        | "read" >> beam.FlatMap(_read_documents, corpus.text_field)
         | "by block" >> beam.GroupByKey()
         | "build" >> beam.ParDo(_Build(settings, corpus.held_out, directory))
     )
-    sizes = built | beam.Map(_size)
+    sizes = built | beam.Map(_measure_block)
     dealers = start | "deal" >> beam.FlatMap(
-        _dealers, beam.pvalue.AsList(sizes), dealing, settings.seed
+        _copy_dealers, beam.pvalue.AsList(sizes), dealing, settings.seed
     )
     shards = (
         built
-        | beam.FlatMap(_dealt, beam.pvalue.AsDict(dealers), settings.seed)
+        | beam.FlatMap(_assign_to_shards, beam.pvalue.AsDict(dealers), settings.seed)
         | "by shard" >> beam.GroupByKey()
         | "write" >> beam.Map(_write_shard, directory)
     )
     start | "sum up" >> beam.Map(
         _write_summary,
         beam.pvalue.AsDict(lengths),
-        beam.pvalue.AsDict(kept),
+        beam.pvalue.AsDict(unique_outlines),
         beam.pvalue.AsList(sizes),
         beam.pvalue.AsList(shards),
         directory,
     )
 
 
-def _outlines(indexed, text_field):
+def _read_outlines(indexed, text_field):
     index, source = indexed
     for place, document in enumerate(readers.read_source(*source, text_field)):
         yield document.text_hash, (index, place, document.characters)
 
 
-def _packed(outlines_of):
-    index, outlines = outlines_of
+def _pack_outlines(source_outlines):
+    index, outlines = source_outlines
     places, characters = zip(*sorted(outlines))
     return index, (np.array(places, np.int32), np.array(characters, np.int64))
 
 
-def _plans(_, lengths, kept, sources, corpus, settings):
+def _assign_to_blocks(_, lengths, unique_outlines, sources, corpus, settings):
     """Assigns the unique documents of each source to blocks.
 
     Yields:
@@ -137,38 +141,40 @@ def _plans(_, lengths, kept, sources, corpus, settings):
     """
     if not lengths:
         raise readers.no_text(corpus.paths)
-    indices = sorted(kept)
+    indices = sorted(unique_outlines)
     counts = (lengths.get(index, 0) for index in range(len(sources)))
     first = [0, *itertools.accumulate(counts)]
 
-    def documents():
+    def list_outlines():
         for index in indices:
-            for place, characters in zip(*kept[index]):
+            for place, characters in zip(*unique_outlines[index]):
                 source = f"{sources[index][0]}, document {place + 1}"
                 outline = types.SimpleNamespace(source=source, characters=int(characters))
                 yield first[index] + int(place), outline
 
-    numbers = {index: first[index] + kept[index][0].astype(np.int64) for index in indices}
-    block_of = {index: np.zeros(len(numbers[index]), np.int32) for index in indices}
+    numbers = {
+        index: first[index] + unique_outlines[index][0].astype(np.int64) for index in indices
+    }
+    block_numbers = {index: np.zeros(len(numbers[index]), np.int32) for index in indices}
     starts = [first[index] for index in indices]
-    for block in cutting.text_blocks(documents(), corpus, settings.objective, settings.seed):
-        of_block = np.array([number for number, _ in block.documents])
-        for position in np.unique(np.searchsorted(starts, of_block, "right") - 1):
+    for block in cutting.text_blocks(list_outlines(), corpus, settings.objective, settings.seed):
+        document_numbers = np.array([number for number, _ in block.documents])
+        for position in np.unique(np.searchsorted(starts, document_numbers, "right") - 1):
             index = indices[position]
-            places = np.searchsorted(numbers[index], of_block)
+            places = np.searchsorted(numbers[index], document_numbers)
             inside = places < len(numbers[index])
-            inside[inside] = numbers[index][places[inside]] == of_block[inside]
-            block_of[index][places[inside]] = block.number
+            inside[inside] = numbers[index][places[inside]] == document_numbers[inside]
+            block_numbers[index][places[inside]] = block.number
     for index in indices:
-        yield index, (first[index], kept[index][0], block_of[index])
+        yield index, (first[index], unique_outlines[index][0], block_numbers[index])
 
 
-def _documents(joined_of, text_field):
-    _, joined = joined_of
+def _read_documents(source_group, text_field):
+    _, joined = source_group
     if not joined["plan"]:
         return
-    (source,), ((first, places, blocks_of),) = joined["source"], joined["plan"]
-    used = dict(zip(places.tolist(), blocks_of.tolist()))
+    (source,), ((first, places, block_numbers),) = joined["source"], joined["plan"]
+    used = dict(zip(places.tolist(), block_numbers.tolist()))
     for place, document in enumerate(readers.read_source(*source, text_field)):
         if place in used:
             yield used[place], (first + place, document)
@@ -194,7 +200,7 @@ class _Build(beam.DoFn):
         yield number, split, blocks.build_block(text_block, self._settings, self._word_tokens)
 
 
-def _dealers(_, sizes, dealing, seed):
+def _copy_dealers(_, sizes, dealing, seed):
     dealers = {split: records.Dealer(**dealing) for split in records.SPLITS}
     for number, split, count, _ in sorted(sizes, key=operator.itemgetter(0)):
         # With this copy, a worker assigns the rows of the block without reading other blocks.
@@ -203,12 +209,12 @@ def _dealers(_, sizes, dealing, seed):
             pass
 
 
-def _size(built_block):
+def _measure_block(built_block):
     number, split, built = built_block
     return number, split, len(built.rows), built.counts
 
 
-def _dealt(built_block, dealers, seed):
+def _assign_to_shards(built_block, dealers, seed):
     number, split, built = built_block
     dealer = copy.deepcopy(dealers[number])  # another worker may read the same block again
     places = dealer.deal(len(built.rows), cutting.first_shard_of(number, seed))
@@ -216,8 +222,8 @@ def _dealt(built_block, dealers, seed):
         yield (split, shard), (place, row)
 
 
-def _write_shard(rows_of, directory):
-    (split, shard), rows = rows_of
+def _write_shard(shard_rows, directory):
+    (split, shard), rows = shard_rows
     path = os.path.join(directory, records.shard_name(split, shard))
     rows = [row for _, row in sorted(rows)]
     with remote_files.replace_file(path) as temporary, remote_files.os_errors():
@@ -229,18 +235,20 @@ def _write_shard(rows_of, directory):
     return split, shard, description
 
 
-def _write_summary(_, lengths, kept, sizes, shards, directory):
+def _write_summary(_, lengths, unique_outlines, sizes, shards, directory):
     documents = sum(lengths.values())
     counts = {split: blocks.Counts() for split in records.SPLITS}
-    for _, split, _, of_block in sizes:
-        counts[split] += of_block
+    for _, split, _, block_counts in sizes:
+        counts[split] += block_counts
     ordered = sorted(shards, key=operator.itemgetter(0, 1))
     summary = {
         "documents": documents,
-        "duplicate_documents": documents - sum(len(places) for places, _ in kept.values()),
+        "duplicate_documents": documents
+        - sum(len(places) for places, _ in unique_outlines.values()),
         "counts": {split: vars(count) for split, count in counts.items()},
         "shards": {
-            split: [shard for of, _, shard in ordered if of == split] for split in records.SPLITS
+            split: [shard for shard_split, _, shard in ordered if shard_split == split]
+            for split in records.SPLITS
         },
     }
     with remote_files.replace_file(os.path.join(directory, _SUMMARY)) as temporary:

@@ -10,13 +10,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.settings import Fraction, OneOf, PositiveInt, Rate, validate
 from keras_bert_impl.pretraining.corpus import readers, sentences
 from keras_bert_impl.pretraining.examples import records, rows
 from keras_bert_impl.pretraining.settings import RECORDS_OBJECTIVES, RowLength
 from keras_bert_impl.tokenizers import Tokenizer
 from keras_bert_impl.tokenizers.unicode.table import CJK
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.settings import Fraction, OneOf, PositiveInt, Rate, validate
 
 NumberedDocument = tuple[int, readers.Document]  # index in the corpus, document
 _AT_ONCE = 1 << 18  # characters
@@ -128,8 +128,8 @@ class WordTokens:
 
     def __init__(self, tokenizer: Tokenizer, segmented: bool = False) -> None:
         self.tokenizer = tokenizer
-        self._is_chinese = _chinese_characters(tokenizer) if segmented else None
-        self._kinds = _kinds_of_bytes(tokenizer.word_breaks)
+        self._is_chinese = _find_chinese_characters(tokenizer) if segmented else None
+        self._kinds = _map_bytes_to_kinds(tokenizer.word_breaks)
         self._words = pa.array([], pa.large_string())  # distinct words of the most recent texts
         self._parts = np.zeros(0, np.int64)  # per word: number of whitespace-separated parts
         self._lengths = np.zeros(0, np.int64)  # per word: number of tokens
@@ -144,16 +144,18 @@ class WordTokens:
         """
         if not self.tokenizer.word_breaks:
             texts = [
-                f" {text}" if at else text for own in paragraphs for at, text in enumerate(own)
+                f" {text}" if at else text
+                for paragraph in paragraphs
+                for at, text in enumerate(paragraph)
             ]
             num_words = sum(len(text.split()) for text in texts)
-            return *_tokenized(texts, self._tokenize), num_words
+            return *_tokenize_in_batches(texts, self._tokenize), num_words
         texts = [*itertools.chain.from_iterable(paragraphs)]
         if self._is_chinese is not None:
             texts = [_OTHER_SPACES.sub(" ", text) for text in texts]
         words, first_words, num_joined = self._cut(texts)
         words = words.dictionary_encode()
-        self._learn(words.dictionary)
+        self._cache_words(words.dictionary)
         places = words.indices.to_numpy().astype(np.intp)
         lengths = self._lengths[places]
         starts = (np.cumsum(self._lengths) - self._lengths)[places]
@@ -188,30 +190,30 @@ class WordTokens:
         words = pa.Array.from_buffers(pa.large_string(), len(starts), [None, *buffers])
         return words, first_words, len(starts) - num_spaces
 
-    def _learn(self, words):
+    def _cache_words(self, words):
         """Replaces the cached words by `words`. Encodes only words that were not cached before."""
         places = pc.index_in(words, self._words).fill_null(-1).to_numpy().astype(np.int64)
         is_new = places < 0
         places[is_new] = len(self._words) + np.arange(np.count_nonzero(is_new))
         new = pc.ascii_ltrim(words.filter(pa.array(is_new)), " ")
-        ids, lengths = _tokenized(new.to_pylist(), self.tokenizer.tokenize_words)
+        ids, lengths = _tokenize_in_batches(new.to_pylist(), self.tokenizer.tokenize_words)
         if self._is_chinese is not None:
-            ids += len(self._is_chinese) * self._continues_word(ids, lengths)
+            ids += len(self._is_chinese) * self._mark_continuations(ids, lengths)
         ids, lengths = np.append(self._ids, ids), np.append(self._lengths, lengths)
         starts = (np.cumsum(lengths) - lengths)[places]
         self._words = words
-        self._parts = np.append(self._parts, _number_of_parts(new))[places]
+        self._parts = np.append(self._parts, _count_parts(new))[places]
         self._lengths = lengths[places]
         self._ids = rows.concatenated_spans(ids, starts, self._lengths)
 
-    def _continues_word(self, ids, lengths):
+    def _mark_continuations(self, ids, lengths):
         is_chinese = self._is_chinese[ids]
         continues = is_chinese & np.append(False, is_chinese)[: len(ids)]
         continues[(np.cumsum(lengths) - lengths)[lengths > 0]] = False
         return continues
 
 
-def _chinese_characters(tokenizer):
+def _find_chinese_characters(tokenizer):
     """Returns whether each token is a Chinese character, bool [vocabulary]."""
     if not (tokenizer.word_breaks and getattr(tokenizer, "split_on_cjk", False)):
         raise InputError(
@@ -226,7 +228,7 @@ def _chinese_characters(tokenizer):
     )
 
 
-def _tokenized(texts, tokenize):
+def _tokenize_in_batches(texts, tokenize):
     """Returns (token ids of all texts, int32 [tokens]; number of ids per text, int64 [texts])."""
     ids, lengths = [np.zeros(0, np.int32)], [np.zeros(0, np.int64)]
     batch = np.cumsum([len(text) for text in texts]) // _AT_ONCE
@@ -238,7 +240,7 @@ def _tokenized(texts, tokenize):
     return np.concatenate(ids), np.concatenate(lengths)
 
 
-def _kinds_of_bytes(word_breaks):
+def _map_bytes_to_kinds(word_breaks):
     """Returns a table for `bytes.translate` that maps each byte to its class."""
     kinds = bytearray(256)
     for byte in range(33, 127):  # ASCII except whitespace and control characters
@@ -246,7 +248,7 @@ def _kinds_of_bytes(word_breaks):
     return bytes(kinds)
 
 
-def _number_of_parts(words):
+def _count_parts(words):
     parts = (pc.binary_length(words).to_numpy() > 0).astype(np.int64)
     for place in np.flatnonzero(pc.match_substring_regex(words, _WHITE_SPACE).to_numpy(False)):
         parts[place] = len(words[place].as_py().split())
@@ -270,13 +272,13 @@ def build_block(text_block: TextBlock, settings: Settings, word_tokens: WordToke
     )
     serialized: list[bytes] = []
     for pass_number in range(settings.passes):
-        made = _examples(block, settings, pass_number, tokenizer.num_separators)
-        spans, labels = rows.spans_of(made), [example.label for example in made]
+        examples = _build_examples(block, settings, pass_number, tokenizer.num_separators)
+        spans, labels = rows.spans_of(examples), [example.label for example in examples]
         lengths = rows.lengths_of(spans, tokenizer.num_separators)
         most = settings.max_examples_per_row if settings.pack else 1
         packed = rows.pack_rows(lengths.tolist(), settings.length, most)
         counts += Counts(
-            examples=len(made),
+            examples=len(examples),
             pairs_labelled_1=labels.count(1),
             rows=len(packed),
             tokens=int(lengths.sum()),
@@ -297,7 +299,7 @@ def build_block(text_block: TextBlock, settings: Settings, word_tokens: WordToke
     return BuiltBlock([serialized[index] for index in order], counts)
 
 
-def _examples(block, settings, pass_number, num_separators):
+def _build_examples(block, settings, pass_number, num_separators):
     if settings.objective == "mlm":
         return rows.contiguous_examples(block, settings.length)
     length = settings.length - (num_separators - 1)  # a pair has one more separator
@@ -316,19 +318,19 @@ def tokenize(
     """Splits documents into sentences and tokenizes them; returns the tokens and the word count."""
     paragraphs, sentence_counts = [], []
     for _, document in documents:
-        own = [document.paragraphs]
+        document_paragraphs = [document.paragraphs]
         if not document.is_split:
-            own = [sentences.split_sentences(text) for text in document.paragraphs]
-        paragraphs += own
-        sentence_counts.append(sum(map(len, own)))
+            document_paragraphs = [sentences.split_sentences(text) for text in document.paragraphs]
+        paragraphs += document_paragraphs
+        sentence_counts.append(sum(map(len, document_paragraphs)))
     token_ids, lengths, num_words = word_tokens(paragraphs)
-    document_of = np.repeat(np.arange(len(documents)), sentence_counts)[lengths > 0]
-    kept, kept_counts = np.unique(document_of, return_counts=True)
+    sentence_documents = np.repeat(np.arange(len(documents)), sentence_counts)[lengths > 0]
+    document_indices, nonempty_counts = np.unique(sentence_documents, return_counts=True)
     block = rows.TokenBlock(
         token_ids,
         [0, *np.cumsum(lengths[lengths > 0]).tolist()],
-        [0, *np.cumsum(kept_counts).tolist()],
-        [documents[index][0] for index in kept],
+        [0, *np.cumsum(nonempty_counts).tolist()],
+        [documents[index][0] for index in document_indices],
     )
     return block, num_words
 

@@ -10,7 +10,7 @@ import os
 import threading
 from typing import TYPE_CHECKING, Any
 
-from keras_bert_impl.lazy import import_tensorflow_alone
+from keras_bert_impl.utils.lazy import import_tensorflow_alone
 
 if TYPE_CHECKING:
     from keras_bert_impl.pretraining.corpus import blocks
@@ -21,7 +21,7 @@ _worker: dict[str, Any] = {}  # settings and tokenizer of this process
 
 def start(tokenizer_directory: str, settings: dict[str, Any]) -> None:
     """Initializes a worker process: loads the tokenizer, and limits TensorFlow to one CPU core."""
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    threading.Thread(target=_stop_with_parent, daemon=True).start()
     keep_freed_memory()
     import_tensorflow_alone()
     import tensorflow as tf
@@ -53,7 +53,7 @@ def build_block(text_block: blocks.TextBlock) -> blocks.BuiltBlock:
     return blocks.build_block(text_block, _worker["settings"], _worker["word_tokens"])
 
 
-def _end_with_parent():
+def _stop_with_parent():
     # Without this, a worker waits forever for a block if its parent process is killed.
     multiprocessing.parent_process().join()
     os._exit(1)

@@ -13,13 +13,13 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.files import replace_file
-from keras_bert_impl.io.paths import local_path
-from keras_bert_impl.io.settings import PositiveInt, Range, check
 from keras_bert_impl.pretraining.corpus.cutting import as_paths
 from keras_bert_impl.pretraining.corpus.readers import Document, read_documents
-from keras_bert_impl.version import install_command
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.io.files import replace_file
+from keras_bert_impl.utils.io.paths import local_path
+from keras_bert_impl.utils.settings import PositiveInt, Range, check
+from keras_bert_impl.utils.version import install_command
 
 try:
     from keras_bert_impl.pretraining.corpus import text_cleaning
@@ -95,10 +95,10 @@ def clean(
     with as_paths(inputs, input_format, text_field) as (paths, format, field):
         with replace_file(output) as temporary:
             aside = temporary.with_name("texts"), temporary.with_name("signatures")
-            batches = _batches(read_documents(paths, format, field, unreadable), counts)
+            batches = _batch_texts(read_documents(paths, format, field, unreadable), counts)
             with open(aside[0], "w", encoding="utf-8") as texts, open(aside[1], "wb") as signatures:
-                for cleaned, counted in _cleaned(batches, languages, num_workers):
-                    counts.update(counted)
+                for cleaned, batch_counts in _clean_batches(batches, languages, num_workers):
+                    counts.update(batch_counts)
                     for text, signature in cleaned:
                         texts.write(json.dumps({"text": text}, ensure_ascii=False) + "\n")
                         signatures.write(signature.tobytes())
@@ -107,13 +107,15 @@ def clean(
                         progress(counts["read", "documents"])
             if not hashes:
                 raise InputError(
-                    f"no text remains after cleaning; removed by step: {_removed(counts)}."
+                    f"no text remains after cleaning; removed by step: {_list_removed(counts)}."
                 )
             _write_distinct(aside, hashes, threshold, temporary, counts)
-    return _summary(counts) | {"unreadable": list(map(str, unreadable))}
+    return _build_summary(counts) | {"unreadable": list(map(str, unreadable))}
 
 
-def _batches(documents: Iterable[Document], counts: text_cleaning.Counts) -> Iterator[list[str]]:
+def _batch_texts(
+    documents: Iterable[Document], counts: text_cleaning.Counts
+) -> Iterator[list[str]]:
     """Yields batches of texts with about a million characters; counts documents and characters."""
     batch, size = [], 0
     for document in documents:
@@ -128,7 +130,7 @@ def _batches(documents: Iterable[Document], counts: text_cleaning.Counts) -> Ite
     yield batch
 
 
-def _cleaned(batches, languages, num_workers):
+def _clean_batches(batches, languages, num_workers):
     """Calls `clean_texts` for each batch, in several processes; yields the results in order."""
     first = list(itertools.islice(batches, 2))
     batches = itertools.chain(first, batches)
@@ -142,7 +144,7 @@ def _cleaned(batches, languages, num_workers):
             pending.append(executor.submit(text_cleaning.clean_texts, batch, languages))
             if len(pending) > num_workers:
                 yield pending.popleft().result()
-        yield from (one.result() for one in pending)
+        yield from (future.result() for future in pending)
 
 
 def _write_distinct(aside, hashes, threshold, output, counts):
@@ -162,7 +164,7 @@ def _write_distinct(aside, hashes, threshold, output, counts):
                 file.write(line)
 
 
-def _summary(counts):
+def _build_summary(counts):
     summary: dict[str, Any] = {
         part: {name: counts[part, name] for name in ("documents", "characters")}
         for part in ("read", "written")
@@ -173,5 +175,5 @@ def _summary(counts):
     return summary | ({"languages": languages} if languages else {})
 
 
-def _removed(counts):
+def _list_removed(counts):
     return ", ".join(f"{step} {counts[step, 'removed']:,}" for step in text_cleaning.STEPS)

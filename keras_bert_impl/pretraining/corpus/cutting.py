@@ -10,12 +10,12 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from keras_bert_impl.io import files
-from keras_bert_impl.io.errors import InputError, listed
 from keras_bert_impl.pretraining.corpus import blocks
 from keras_bert_impl.pretraining.corpus.readers import Document
 from keras_bert_impl.pretraining.corpus.sentences import split_sentences
 from keras_bert_impl.pretraining.examples import records, rows
+from keras_bert_impl.utils.errors import InputError, listed
+from keras_bert_impl.utils.io import files
 
 _LOOKED_AT = 100  # number of strings in a list that are checked for paths
 _LONGEST_PATH = 4_000
@@ -48,10 +48,10 @@ def numbered(
     documents: Iterable[Document], counts: dict[str, int]
 ) -> Iterator[blocks.NumberedDocument]:
     """Skips duplicates; yields (index in the corpus, document). Updates `counts`."""
-    seen = blocks.HashSet()
+    hashes = blocks.HashSet()
     for document in documents:
         counts["documents"] += 1
-        if seen.add(document.text_hash):
+        if hashes.add(document.text_hash):
             yield counts["documents"] - 1, document
         else:
             counts["duplicate_documents"] += 1
@@ -80,12 +80,12 @@ def check_corpus(documents: Iterable[Document], corpus: Corpus, objective: str, 
         split = split_of(number, corpus.held_out, seed)
         missing[split] -= 1
         if no_true_pair and split == "train":
-            no_true_pair = _num_sentences(document) < 2
+            no_true_pair = _count_sentences(document) < 2
         if not no_true_pair and max(missing.values()) <= 0:
             return
-    found = counts["documents"] - counts["duplicate_documents"]
-    if takes_pairs and found == 1 and not corpus.held_out:
-        if _num_sentences(document) > 2:
+    num_distinct = counts["documents"] - counts["duplicate_documents"]
+    if takes_pairs and num_distinct == 1 and not corpus.held_out:
+        if _count_sentences(document) > 2:
             return
         raise InputError(
             f"the corpus has only one distinct document ({document.source}), and it has fewer than "
@@ -94,19 +94,19 @@ def check_corpus(documents: Iterable[Document], corpus: Corpus, objective: str, 
         )
     for split, count in missing.items():
         if count > 0:
-            how, what = {"held_out": ("larger", "held-out"), "train": ("smaller", "train")}[split]
+            how, name = {"held_out": ("larger", "held-out"), "train": ("smaller", "train")}[split]
             raise InputError(
-                f"held_out={corpus.held_out} leaves too few of the {found} documents in the "
-                f"{what} split. Choose a {how} held_out, or add documents."
+                f"held_out={corpus.held_out} leaves too few of the {num_distinct} documents in the "
+                f"{name} split. Choose a {how} held_out, or add documents."
             )
     raise InputError(
-        f"none of the {found} documents has two sentences, so every pair would have a random "
-        "second segment. If each line is a document, write one sentence per line and a blank line "
-        "between documents. For single-sentence texts choose --objective mlm."
+        f"none of the {num_distinct} documents has two sentences, so every pair would have a "
+        "random second segment. If each line is a document, write one sentence per line and a "
+        "blank line between documents. For single-sentence texts choose --objective mlm."
     )
 
 
-def _num_sentences(document):
+def _count_sentences(document):
     if document.is_split:
         return len(document.paragraphs)
     return sum(len(split_sentences(paragraph)) for paragraph in document.paragraphs)
@@ -152,7 +152,7 @@ def as_paths(
     Yields:
         (paths, format, text field): the arguments of `read_documents`.
     """
-    texts = _texts_of(inputs, text_field)
+    texts = _find_texts(inputs, text_field)
     if texts is None:
         yield inputs, format, text_field
         return
@@ -162,19 +162,19 @@ def as_paths(
         path = os.path.join(folder, "texts.jsonl")
         with open(path, "w", encoding="utf-8") as file:
             for number, text in enumerate(texts):
-                file.write(json.dumps({"text": _as_str(text, number)}) + "\n")
+                file.write(json.dumps({"text": _convert_to_str(text, number)}) + "\n")
         try:
             yield path, "jsonl", "text"
         except InputError as error:  # name the text, not the line of the file
-            message = re.sub(re.escape(path) + r":(\d+)", _text_of_line, str(error))
+            message = re.sub(re.escape(path) + r":(\d+)", _name_text, str(error))
             raise InputError(message.replace(path, "the texts")) from error
 
 
-def _text_of_line(match):
+def _name_text(match):
     return f"text {int(match[1]) - 1}"
 
 
-def _texts_of(inputs, text_field):
+def _find_texts(inputs, text_field):
     """Returns the texts in `inputs`, or None if `inputs` are paths."""
     if isinstance(inputs, (str, os.PathLike)):
         return None
@@ -192,8 +192,8 @@ def _texts_of(inputs, text_field):
         return inputs[text_field]
     if not isinstance(inputs, (list, tuple)):
         return inputs
-    some = inputs[:_LOOKED_AT]
-    is_path = not some or any(_is_path(one) for one in some)
+    sample = inputs[:_LOOKED_AT]
+    is_path = not sample or any(_is_path(text) for text in sample)
     return None if is_path else inputs
 
 
@@ -205,7 +205,7 @@ def _is_path(value):
     return bool(_URL.match(value) or is_place) or files.exists(value)
 
 
-def _as_str(text, number):
+def _convert_to_str(text, number):
     """Converts strings of NumPy, TensorFlow, Arrow and pandas to str."""
     for method in ("numpy", "as_py"):  # tensors and Arrow
         if hasattr(text, method):

@@ -20,22 +20,22 @@ from typing import Any
 
 import tensorflow as tf
 
-from keras_bert_impl.io import remote_files
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.files import (
+from keras_bert_impl.pretraining.corpus import blocks
+from keras_bert_impl.pretraining.examples import records, rows
+from keras_bert_impl.pretraining.examples.records import FORMAT_VERSION
+from keras_bert_impl.tokenizers import Tokenizer
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.io import remote_files
+from keras_bert_impl.utils.io.files import (
     absolute,
     check_is_no_link,
     claim,
     is_remote,
     replace_directory,
 )
-from keras_bert_impl.io.paths import is_own
-from keras_bert_impl.io.reading import read_json
-from keras_bert_impl.pretraining.corpus import blocks
-from keras_bert_impl.pretraining.examples import records, rows
-from keras_bert_impl.pretraining.examples.records import FORMAT_VERSION
-from keras_bert_impl.tokenizers import Tokenizer
-from keras_bert_impl.version import __version__
+from keras_bert_impl.utils.io.paths import is_own
+from keras_bert_impl.utils.io.reading import read_json
+from keras_bert_impl.utils.version import __version__
 
 RESUME = "Finished blocks are kept; run the same command again to resume."
 
@@ -48,16 +48,16 @@ def place_of(output_directory: str | Path, settings: dict[str, Any], tokenizer: 
         return place
     try:
         tf.io.gfile.makedirs(output_directory)  # raises an error if the bucket is not writable
-        taken = tf.io.gfile.exists(os.path.join(output_directory, records.MANIFEST))
+        has_records = tf.io.gfile.exists(os.path.join(output_directory, records.MANIFEST))
     except tf.errors.OpError as error:
         raise InputError(f"cannot write {output_directory}: {error.message}") from error
-    if taken:
+    if has_records:
         raise InputError(f"{output_directory} contains records. Name another folder.")
     name = f"{rows.stable_hash(str(output_directory).rstrip('/')):016x}"
-    return _private_folder() / name
+    return _create_private_folder() / name
 
 
-def _private_folder():
+def _create_private_folder():
     """Returns a folder in the temporary directory that only this user can access."""
     folder = Path(tempfile.gettempdir()) / f"keras-bert-{getpass.getuser()}"
     with contextlib.suppress(FileExistsError):
@@ -87,18 +87,18 @@ def new_records(
     output_directory: str | Path, place: Path, runner: str | None
 ) -> Iterator[str | Path]:
     """Context manager that yields the folder to write to. `place` is from `place_of`."""
-    on_bucket = is_remote(output_directory)
-    if on_bucket and runner is not None:
+    is_bucket = is_remote(output_directory)
+    if is_bucket and runner is not None:
         yield output_directory
         return
     with replace_directory(place) as directory:
         yield directory
-        if on_bucket:
+        if is_bucket:
             try:
                 remote_files.upload(directory, str(output_directory), last=records.MANIFEST)
             except InputError as error:
                 raise Interrupted(f"{error}. {RESUME}") from error
-    if on_bucket:
+    if is_bucket:
         shutil.rmtree(place)
     else:
         _remove_unlisted_shards(place)
@@ -115,8 +115,8 @@ def save_tokenizer(tokenizer: Tokenizer, directory: str | Path) -> None:
 
 def _check_replaceable(directory, settings, fingerprint):
     """Raises `InputError` unless the folder is empty or has records with these settings."""
-    own = f".{directory.name}."  # left by interrupted runs
-    if directory.is_dir() and not all(e.name.startswith(own) for e in directory.iterdir()):
+    prefix = f".{directory.name}."  # left by interrupted runs
+    if directory.is_dir() and not all(e.name.startswith(prefix) for e in directory.iterdir()):
         if not _has_records(directory):
             raise InputError(f"{directory} contains other files. Name a new or empty folder.")
         try:
@@ -140,15 +140,15 @@ def _has_records(directory):
     if not (directory / records.MANIFEST).is_file():
         return False
     try:
-        found = read_json(directory / records.MANIFEST)
+        manifest = read_json(directory / records.MANIFEST)
     except InputError:  # damaged
-        found = {}
-    return "splits" in found or any(directory.glob("*-[0-9][0-9][0-9][0-9][0-9].tfrecord.gz"))
+        manifest = {}
+    return "splits" in manifest or any(directory.glob("*-[0-9][0-9][0-9][0-9][0-9].tfrecord.gz"))
 
 
 def _remove_unlisted_shards(directory):
-    for split, of_split in records.read_manifest(directory)["splits"].items():
-        named = {shard["file"] for shard in of_split["shards"]}
+    for split, split_manifest in records.read_manifest(directory)["splits"].items():
+        named = {shard["file"] for shard in split_manifest["shards"]}
         for path in directory.glob(f"{split}-[0-9][0-9][0-9][0-9][0-9].tfrecord.gz"):
             if path.name not in named:
                 path.unlink()
@@ -194,15 +194,15 @@ class FinishedBlocks:
 
     def read(self, text_block: blocks.TextBlock) -> blocks.BuiltBlock | None:
         """Reads the rows of a block. Returns None if the block is not finished."""
-        path = self._path(text_block)
+        path = self._name_block_file(text_block)
         if not path.is_file():
             return None
         content, _, checksum = path.read_bytes().rpartition(b"\n")
-        if _checksum(content) != checksum:  # a crash of the machine truncated the file
+        if _compute_checksum(content) != checksum:  # a crash of the machine truncated the file
             return None
         header, _, joined = content.partition(b"\n")
         header = json.loads(header)
-        if header["key"] != self._key(text_block):
+        if header["key"] != self._hash_block(text_block):
             return None
         ends = itertools.accumulate(header["lengths"], initial=0)
         serialized = [joined[start:end] for start, end in itertools.pairwise(ends)]
@@ -210,21 +210,21 @@ class FinishedBlocks:
 
     def write(self, text_block: blocks.TextBlock, built: blocks.BuiltBlock) -> None:
         header = {
-            "key": self._key(text_block),
+            "key": self._hash_block(text_block),
             "counts": dataclasses.asdict(built.counts),
             "lengths": [len(row) for row in built.rows],
         }
         content = b"".join([json.dumps(header).encode(), b"\n", *built.rows])
-        path = self._path(text_block)
+        path = self._name_block_file(text_block)
         aside = path.with_suffix(".part")
         with open(aside, "wb") as file:
-            file.writelines([content, b"\n", _checksum(content)])
+            file.writelines([content, b"\n", _compute_checksum(content)])
         aside.replace(path)
 
-    def _path(self, text_block):
+    def _name_block_file(self, text_block):
         return self._folder / f"{text_block.number:08d}.block"
 
-    def _key(self, text_block):
+    def _hash_block(self, text_block):
         documents = [
             (number, document.is_split, len(document.paragraphs), document.text_hash)
             for number, document in text_block.documents
@@ -232,5 +232,5 @@ class FinishedBlocks:
         return rows.stable_hash(*self._made_by, text_block.split, text_block.number, documents)
 
 
-def _checksum(content):
+def _compute_checksum(content):
     return hashlib.blake2b(content, digest_size=16).hexdigest().encode()

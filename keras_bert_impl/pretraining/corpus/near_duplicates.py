@@ -48,13 +48,13 @@ def band_keys(signatures: np.ndarray, threshold: float) -> Iterator[np.ndarray]:
     The bands have the maximum length with a recall of at least 0.99. The recall is the probability
     that two documents with a similarity of `threshold` share at least one band.
     """
-    length = max(n for n in range(1, _VALUES) if _recall(n, threshold) >= _RECALL)
+    length = max(n for n in range(1, _VALUES) if _compute_recall(n, threshold) >= _RECALL)
     factors = np.random.default_rng(1).integers(1, 2**64, length, np.uint64) | np.uint64(1)
     for start in range(0, _VALUES - length + 1, length):
         yield signatures[:, start : start + length].astype(np.uint64) @ factors
 
 
-def _recall(length, threshold):
+def _compute_recall(length, threshold):
     return 1 - (1 - threshold**length) ** (_VALUES // length)
 
 
@@ -74,17 +74,17 @@ def find_duplicates(
         (exact, near), bool [documents]. `exact`: an earlier document has exactly this text. `near`:
         an earlier document has a similar text, but none has exactly this text.
     """
-    exact = _first(hashes) < np.arange(len(hashes))
+    exact = _find_first(hashes) < np.arange(len(hashes))
     near = np.zeros(len(hashes), bool)
     for keys in band_keys(signatures, threshold):
-        first = _first(keys)
+        first = _find_first(keys)
         places = np.flatnonzero((first < np.arange(len(first))) & ~exact & ~near)
         similarities = similarity(signatures[places], signatures[first[places]])
         near[places] = similarities >= threshold
     return exact, near
 
 
-def _first(keys):
+def _find_first(keys):
     """Returns for each document the index of the first document with an equal key."""
     _, first, group = np.unique(keys, return_index=True, return_inverse=True)
     return first[group]

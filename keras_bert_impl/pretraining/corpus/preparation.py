@@ -14,10 +14,6 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from keras_bert_impl.first_guesses import known_arguments
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.progress import Progress as Bar
-from keras_bert_impl.io.settings import PositiveInt, Rate, check
 from keras_bert_impl.pretraining.corpus import blocks, build_worker, cutting, destination, readers
 from keras_bert_impl.pretraining.corpus.blocks import WordTokens
 from keras_bert_impl.pretraining.corpus.destination import RESUME, FinishedBlocks, Interrupted
@@ -25,7 +21,11 @@ from keras_bert_impl.pretraining.examples import records
 from keras_bert_impl.pretraining.examples.records import FORMAT_VERSION
 from keras_bert_impl.pretraining.settings import RUNNERS
 from keras_bert_impl.tokenizers import Tokenizer
-from keras_bert_impl.version import install_command
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.first_guesses import known_arguments
+from keras_bert_impl.utils.progress import Progress as Bar
+from keras_bert_impl.utils.settings import PositiveInt, Rate, check
+from keras_bert_impl.utils.version import install_command
 
 _LOG = logging.getLogger(__name__)
 _FEW_TRUE_PAIRS = 0.2  # fraction of pairs that are consecutive; about one half is normal
@@ -204,17 +204,17 @@ def prepare(
             finished = contextlib.nullcontext()
             write = functools.partial(_write_on_beam(runner), runner=runner, options=runner_options)
         new_records = destination.new_records(output_directory, place, runner)
-        with _old_objects_kept(), finished, new_records as directory:
+        with _freeze_old_objects(), finished, new_records as directory:
             destination.save_tokenizer(tokenizer, directory)
             written = write(corpus, settings, tokenizer, directory, dealing)
-            manifest = _manifest(written, corpus, settings, tokenizer, dealing)
+            manifest = _build_manifest(written, corpus, settings, tokenizer, dealing)
             _check_splits(manifest)
             records.write_manifest(directory, manifest)
         return manifest
 
 
 @contextlib.contextmanager
-def _old_objects_kept():
+def _freeze_old_objects():
     """Context manager that excludes existing objects from garbage collection, to save time."""
     gc.freeze()
     try:
@@ -223,7 +223,7 @@ def _old_objects_kept():
         gc.unfreeze()
 
 
-def _manifest(written, corpus, settings, tokenizer, dealing):
+def _build_manifest(written, corpus, settings, tokenizer, dealing):
     return {
         "version": FORMAT_VERSION,
         "documents": written.documents,
@@ -275,13 +275,13 @@ def _check_splits(manifest):
             100 * unknown,
         )
     share = 1 - train["pairs_labelled_1"] / train["examples"]
-    wanted = manifest["settings"]["random_next_share"]
-    if manifest["settings"]["objective"] == "mlm_nsp" and 1 - share > wanted + 0.01:
+    requested_share = manifest["settings"]["random_next_share"]
+    if manifest["settings"]["objective"] == "mlm_nsp" and 1 - share > requested_share + 0.01:
         _LOG.warning(
             "%.1f%% of the pairs are random, more than random_next_share=%s, because the last "
             "sentence of a document has no next sentence.",
             100 - 100 * share,
-            wanted,
+            requested_share,
         )
     if manifest["settings"]["objective"] == "mlm_nsp" and share < _FEW_TRUE_PAIRS:
         _LOG.warning(
@@ -346,18 +346,18 @@ def _build(text_blocks, settings, tokenizer, tokenizer_directory, num_workers, f
     else:  # all blocks are built
         return
     pending = collections.deque()
-    with _workers(num_workers, tokenizer_directory, settings) as begin:
+    with _start_workers(num_workers, tokenizer_directory, settings) as begin:
         for text_block in text_blocks:
             built = finished.read(text_block)
             pending.append((text_block, built, None if built else begin(text_block)))
             if len(pending) > num_workers:  # one extra block, so that no worker waits for text
-                yield _result(*pending.popleft(), finished)
-        for one in pending:
-            yield _result(*one, finished)
+                yield _wait_for_block(*pending.popleft(), finished)
+        for submission in pending:
+            yield _wait_for_block(*submission, finished)
 
 
 @contextlib.contextmanager
-def _workers(num_workers, tokenizer_directory, settings):
+def _start_workers(num_workers, tokenizer_directory, settings):
     """Starts worker processes; yields a function that builds a block and returns a future."""
     executor = concurrent.futures.ProcessPoolExecutor(
         num_workers,
@@ -371,7 +371,7 @@ def _workers(num_workers, tokenizer_directory, settings):
         executor.shutdown(wait=True, cancel_futures=True)
 
 
-def _result(text_block, built, future, finished):
+def _wait_for_block(text_block, built, future, finished):
     if built is None:
         try:
             built = future.result()

@@ -10,13 +10,13 @@ import re
 from collections.abc import Iterable, Iterator
 from urllib.parse import parse_qsl
 
-from keras_bert_impl.io import files
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.lines import decompressed, suffix_of
-from keras_bert_impl.io.paths import expanded
-from keras_bert_impl.io.reading import parse_json_line
-from keras_bert_impl.io.tfds import open_dataset
 from keras_bert_impl.pretraining.settings import TEXT_FORMATS
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.io import files
+from keras_bert_impl.utils.io.lines import decompressed, suffix_of
+from keras_bert_impl.utils.io.paths import expanded
+from keras_bert_impl.utils.io.reading import parse_json_line
+from keras_bert_impl.utils.tfds import open_dataset
 
 _LONGEST_LINE = 64 << 20  # bytes; a file with a longer line is not text
 _READ_AT_ONCE = 1 << 20  # bytes
@@ -121,11 +121,11 @@ def sources(
     if not names:
         raise InputError("the corpus is missing. Name at least one file, folder or tfds:// name.")
     for name in names:
-        if not name.startswith("tfds://") and not _file_module(name).exists(name):
+        if not name.startswith("tfds://") and not _choose_file_module(name).exists(name):
             is_one = isinstance(paths, (str, os.PathLike))
             hint = "" if is_one else " To pass texts instead of paths, pass iter(texts)."
             raise InputError(f"{name} does not exist.{hint}")
-    return (source for name in names for source in _files(name, format, unreadable))
+    return (source for name in names for source in _list_files(name, format, unreadable))
 
 
 def read_source(name: str, format: str, text_field: str = "text") -> Iterator[Document]:
@@ -145,14 +145,16 @@ def _read(paths, sources, text_field, unreadable):
     empty = True
     for name, format in sources:
         documents = read_source(name, format, text_field)
-        for document in documents if unreadable is None else _readable(documents, unreadable):
+        for document in (
+            documents if unreadable is None else _skip_unreadable(documents, unreadable)
+        ):
             empty = False
             yield document
     if empty:
         raise unreadable[0] if unreadable else no_text(paths)
 
 
-def _readable(documents, unreadable):
+def _skip_unreadable(documents, unreadable):
     """Yields the documents of a file; none if the file has an error near its beginning."""
     first, characters = [], 0
     try:
@@ -168,29 +170,31 @@ def _readable(documents, unreadable):
         yield from documents
 
 
-def _files(name, format, unreadable):
+def _list_files(name, format, unreadable):
     """Yields (path, format) of each file in `name`, in sorted order."""
     if name.startswith("tfds://"):
         yield name, "tfds"
         return
-    inside = _file_module(name).files_in(name)
+    inside = _choose_file_module(name).files_in(name)
     if inside is None:
         paths, otherwise = [name], "sentences"
     else:
-        shown = [path for path in sorted(inside) if not any(p.startswith(".") for p in path.parts)]
-        paths, otherwise = [os.path.join(name, path) for path in shown], "files"
+        visible_paths = [
+            path for path in sorted(inside) if not any(p.startswith(".") for p in path.parts)
+        ]
+        paths, otherwise = [os.path.join(name, path) for path in visible_paths], "files"
     if format == "auto" and unreadable is None:
         for path in paths:
             _refuse_table(path)
     for path in paths:
         try:
-            found = _detect(path, otherwise) if format == "auto" else format
+            file_format = _detect(path, otherwise) if format == "auto" else format
         except InputError as error:
             if unreadable is None:
                 raise
             unreadable.append(error)
         else:
-            yield path, found
+            yield path, file_format
 
 
 def _refuse_table(path):
@@ -204,16 +208,16 @@ def _refuse_table(path):
 def _detect(path, otherwise):
     _refuse_table(path)
     start = ""
-    for _, line in _lines(path):
+    for _, line in _read_lines(path):
         start = f"{start}\n{line.strip()}".strip()
         if start not in ("", "[", "{"):
             break
     if start.startswith("<doc"):
         return "wikiextractor"
     if _MANY_LINED_JSON.match(start):
-        found = "array" if start.startswith("[") else "object on several lines"
+        structure = "array" if start.startswith("[") else "object on several lines"
         raise InputError(
-            f"{path} is a JSON {found}; write one object per line (.jsonl), or pass the texts "
+            f"{path} is a JSON {structure}; write one object per line (.jsonl), or pass the texts "
             "themselves."
         )
     if _HTML.match(start):
@@ -221,28 +225,28 @@ def _detect(path, otherwise):
     return "jsonl" if re.match(r'\{\s*"', start) else otherwise
 
 
-def _file_module(name):
+def _choose_file_module(name):
     if not files.is_remote(name):
         return files
-    from keras_bert_impl.io import remote_files
+    from keras_bert_impl.utils.io import remote_files
 
     return remote_files
 
 
-def _lines(path):
+def _read_lines(path):
     """Yields (1-based line number, text without line ending)."""
     number = 0
     try:
-        with _file_module(path).read_from(path) as raw, decompressed(raw, path) as file:
-            for lines in _whole_lines(file):
-                texts = _texts(lines, path, number + 1)
+        with _choose_file_module(path).read_from(path) as raw, decompressed(raw, path) as file:
+            for lines in _read_whole_lines(file):
+                texts = _decode_lines(lines, path, number + 1)
                 yield from enumerate(texts, number + 1)
                 number += len(texts)
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror or error}.") from None
 
 
-def _whole_lines(file):
+def _read_whole_lines(file):
     """Yields chunks of about 1 MiB that end at the end of a line."""
     is_first = True
     while lines := file.read(_READ_AT_ONCE):
@@ -253,7 +257,7 @@ def _whole_lines(file):
         yield lines
 
 
-def _texts(lines, path, number):
+def _decode_lines(lines, path, number):
     """Decodes bytes of whole lines to a list of str; `number` is the number of the first line."""
     if lines.count(b"\0") <= _BINARY * len(lines):
         lines = lines.replace(b"\0", b"")  # A tokenizer removes control characters, too.
@@ -284,22 +288,22 @@ def _decode(line, source):
     return text.removeprefix("\ufeff")
 
 
-def _between_blank_lines(path):
+def _split_at_blank_lines(path):
     """Splits a file at blank lines; yields (number of the first line, lines) for each part."""
-    for has_text, run in itertools.groupby(_lines(path), lambda line: bool(line[1].strip())):
+    for has_text, run in itertools.groupby(_read_lines(path), lambda line: bool(line[1].strip())):
         if has_text:
             numbers, lines = zip(*run)
             yield numbers[0], list(lines)
 
 
 def _read_sentences(path, _):
-    for first, lines in _between_blank_lines(path):
+    for first, lines in _split_at_blank_lines(path):
         yield Document(f"{path}:{first}", lines, is_split=True)
 
 
 def _read_wikiextractor(path, _):
     paragraphs, first, title = None, 0, None
-    for number, line in _lines(path):
+    for number, line in _read_lines(path):
         if paragraphs is None and line.startswith("<doc"):
             header = _WIKI_HEADER.match(line)
             paragraphs, first = [], number
@@ -317,7 +321,7 @@ def _read_wikiextractor(path, _):
 
 
 def _read_json_lines(path, text_field):
-    for number, line in _lines(path):
+    for number, line in _read_lines(path):
         if not line.strip():
             continue
         source = f"{path}:{number}"
@@ -329,16 +333,16 @@ def _read_json_lines(path, text_field):
                 f"{source}: the field {text_field!r} contains no text; the fields are: {fields}. "
                 "Name the text field with text_field (--text-field)."
             )
-        yield Document(source, _valid(value[text_field]).split("\n"), is_split=False)
+        yield Document(source, _replace_surrogates(value[text_field]).split("\n"), is_split=False)
 
 
-def _valid(text):
+def _replace_surrogates(text):
     """Replaces lone surrogates, which JSON escapes can produce, with U+FFFD."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _read_file(path, _):
-    paragraphs = [" ".join(map(str.strip, lines)) for _, lines in _between_blank_lines(path)]
+    paragraphs = [" ".join(map(str.strip, lines)) for _, lines in _split_at_blank_lines(path)]
     yield Document(f"{path}:1", paragraphs, is_split=False)
 
 

@@ -72,14 +72,14 @@ def split_sentences(text: str) -> list[str]:
     """
     sentences, start = [], 0
     for candidate in _CANDIDATE.finditer(text):
-        if _ends_sentence(text, start, candidate):
+        if _is_sentence_end(text, start, candidate):
             sentences.append(text[start : candidate.end()].strip())
             start = candidate.end()
-    rest = text[start:].strip()
-    return [*sentences, rest] if rest else sentences
+    last_sentence = text[start:].strip()
+    return [*sentences, last_sentence] if last_sentence else sentences
 
 
-def _ends_sentence(text, start, candidate):
+def _is_sentence_end(text, start, candidate):
     if candidate["wide"] is not None:
         # 「…。」と言った: the sentence continues after the quotation.
         return not (candidate["wide"] and text[candidate.end()] in "とっ")

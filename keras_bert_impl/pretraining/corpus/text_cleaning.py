@@ -10,8 +10,8 @@ import numpy as np
 import trafilatura
 from py3langid import langid
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.pretraining.corpus.near_duplicates import signature
+from keras_bert_impl.utils.errors import InputError
 
 STEPS = ("html", "characters", "language")
 Counts = collections.Counter[tuple[str, str]]  # (step, what is counted) -> number
@@ -34,9 +34,9 @@ _REPAIRS = ftfy.TextFixerConfig(
 def check_languages(languages: Sequence[str]) -> None:
     """Raises `InputError` for a language that cannot be identified."""
     for language in languages:
-        if language not in _identifier().labels:
-            known = ", ".join(sorted(_identifier().labels))
-            raise InputError(f"language {language!r} is not one of {known}.")
+        if language not in _load_identifier().labels:
+            supported_languages = ", ".join(sorted(_load_identifier().labels))
+            raise InputError(f"language {language!r} is not one of {supported_languages}.")
 
 
 def clean_texts(
@@ -69,30 +69,30 @@ def _clean(text, languages, counts):
     return text
 
 
-def _main_text(text, *_):
+def _extract_main_text(text, *_):
     """Extracts the main text of an HTML page. Returns all other texts unchanged."""
     if not _PAGE.match(text):
         return text
     return trafilatura.extract(text, include_comments=False) or ""
 
 
-def _valid_characters(text, *_):
+def _clean_characters(text, *_):
     """Repairs wrongly decoded characters; removes control characters and blank lines."""
     lines = ftfy.fix_text(text, _REPAIRS).replace("\ufffd", "").split("\n")
     return "\n".join(filter(None, map(str.strip, lines)))
 
 
-def _in_languages(text, languages, counts):
+def _filter_by_language(text, languages, counts):
     if not languages:
         return text
-    language, _ = _identifier().classify(text[:_IDENTIFIED])
+    language, _ = _load_identifier().classify(text[:_IDENTIFIED])
     counts["languages", language] += 1
     return text if language in languages else ""
 
 
-_STEPS = dict(zip(STEPS, (_main_text, _valid_characters, _in_languages)))
+_STEPS = dict(zip(STEPS, (_extract_main_text, _clean_characters, _filter_by_language)))
 
 
 @functools.cache
-def _identifier():
+def _load_identifier():
     return langid.LanguageIdentifier.from_model_file(langid.MODEL_FILE)

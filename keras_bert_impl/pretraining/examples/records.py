@@ -32,13 +32,13 @@ import numpy as np
 import tensorflow as tf
 from isal import igzip
 
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.files import is_remote
-from keras_bert_impl.io.paths import expanded, local_path
-from keras_bert_impl.io.reading import Document, is_plain_name, parse_json
-from keras_bert_impl.io.remote_files import os_errors, replace_file
 from keras_bert_impl.pretraining.settings import RECORDS_OBJECTIVES
 from keras_bert_impl.tokenizers import Tokenizer
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.io.files import is_remote
+from keras_bert_impl.utils.io.paths import expanded, local_path
+from keras_bert_impl.utils.io.reading import Document, is_plain_name, parse_json
+from keras_bert_impl.utils.io.remote_files import os_errors, replace_file
 
 MANIFEST = "manifest.json"
 ROWS_ARE_MISSING = "rows are missing"  # error message of the graph that reads a shard
@@ -109,14 +109,14 @@ def check_pair_labels(manifest: dict[str, Any], split: str) -> None:
     counts, objective = manifest["splits"][split], manifest["settings"]["objective"]
     if objective in ("mlm", "tlm") or 0 < counts["pairs_labelled_1"] < counts["examples"]:
         return
-    one, zero = {
+    positive, negative = {
         "mlm_nsp": ("random", "consecutive"),
         "mlm_sop": ("swapped", "in order"),
     }[objective]
-    which = one if counts["pairs_labelled_1"] else zero
+    pair_kind = positive if counts["pairs_labelled_1"] else negative
     raise InputError(
-        f"all {counts['examples']} segment pairs of the {split} split are {which}, so all labels "
-        "are equal. Add documents with several short sentences, or choose --objective mlm."
+        f"all {counts['examples']} segment pairs of the {split} split are {pair_kind}, so all "
+        "labels are equal. Add documents with several short sentences, or choose --objective mlm."
     )
 
 
@@ -205,10 +205,15 @@ class ShardFile:
 
 
 def describe_shard(path: Path, rows: int) -> dict[str, Any]:
-    return {"file": path.name, "rows": rows, "bytes": path.stat().st_size, "sha256": _sha256(path)}
+    return {
+        "file": path.name,
+        "rows": rows,
+        "bytes": path.stat().st_size,
+        "sha256": _hash_file(path),
+    }
 
 
-def _sha256(path):
+def _hash_file(path):
     digest = hashlib.sha256()
     with tf.io.gfile.GFile(str(path), "rb") as file:
         while chunk := file.read(1 << 20):
@@ -249,7 +254,7 @@ def read_manifest(directory: str | Path) -> dict[str, Any]:
         manifest, names, expected = checked_manifest(path, text)
         files = [os.path.join(directory, name) for name in names]
         with concurrent.futures.ThreadPoolExecutor(32) as pool:  # Buckets have high latency.
-            sizes = list(pool.map(_size, files))
+            sizes = list(pool.map(_measure_size, files))
     except tf.errors.OpError as error:
         raise InputError(f"cannot read {path}: {error.message}") from error
     for file, size, size_then in zip(files, sizes, expected):
@@ -263,7 +268,7 @@ def read_manifest(directory: str | Path) -> dict[str, Any]:
     return manifest
 
 
-def _size(path):
+def _measure_size(path):
     try:
         return tf.io.gfile.stat(path).length
     except tf.errors.NotFoundError:
@@ -297,13 +302,13 @@ def check_shards(directory: str | Path) -> None:
     for split in SPLITS:
         for shard in manifest["splits"][split]["shards"]:
             file = os.path.join(directory, shard["file"])
-            if _sha256(file) != shard["sha256"]:
+            if _hash_file(file) != shard["sha256"]:
                 raise InputError(
                     f"the shard {file} is damaged: its checksum does not match the manifest. "
                     "Copy it again or run prepare again."
                 )
             if _count_rows(file, manifest) != shard["rows"]:
-                raise _other_rows(file)
+                raise _make_rows_error(file)
 
 
 def check_first_rows(directory: str | Path, manifest: dict[str, Any]) -> None:
@@ -319,11 +324,11 @@ def _count_rows(file, manifest, most=-1):
     try:
         parsed = [parse_rows(serialized, manifest)["row_id"] for serialized in rows]
     except (tf.errors.DataLossError, tf.errors.InvalidArgumentError, ValueError) as error:
-        raise _other_rows(file) from error
+        raise _make_rows_error(file) from error
     return sum(map(len, parsed))
 
 
-def _other_rows(file):
+def _make_rows_error(file):
     return InputError(f"the rows of the shard {file} do not match {MANIFEST}; run prepare again.")
 
 
@@ -352,7 +357,7 @@ def checked_manifest(path: str, text: bytes) -> tuple[Document, list[str], list[
         manifest = Document(value if isinstance(value, dict) else {}, path)
         version = manifest.integer("version")
         if version == FORMAT_VERSION:
-            return manifest, *_checked(manifest)
+            return manifest, *_validate_shards(manifest)
     except InputError as error:
         raise InputError(f"{path} is damaged; run prepare again: {error}") from None
     raise InputError(
@@ -361,7 +366,7 @@ def checked_manifest(path: str, text: bytes) -> tuple[Document, list[str], list[
     )
 
 
-def _checked(manifest):
+def _validate_shards(manifest):
     names, sizes = [], []
     settings, tokenizer = manifest.mapping("settings"), manifest.mapping("tokenizer")
     for name in SPLITS:

@@ -105,10 +105,10 @@ def next_sentence_examples(
     coin = _Coin(random_next_share, gain=1.0 if is_alone else 1 / 16)
     for document, number in enumerate(block.document_numbers):
         generator = stream(seed, "pairs", pass_number, number)
-        target = _target(length - 3, short_sequence_probability, generator)
+        target = _draw_target(length - 3, short_sequence_probability, generator)
         if is_alone:  # Both labels need at least two chunks.
             target = min(target, -(-len(block.token_ids) // 2))
-        examples += _document_pairs(block, document, length - 3, target, generator, coin)
+        examples += _create_document_pairs(block, document, length - 3, target, generator, coin)
     return examples
 
 
@@ -126,64 +126,64 @@ class _Coin:
         return is_random
 
 
-def _target(most_tokens, short_sequence_probability, generator):
+def _draw_target(most_tokens, short_sequence_probability, generator):
     if generator.random() < short_sequence_probability:
         return integer(generator, 2, most_tokens)
     return most_tokens
 
 
-def _end_of_chunk(block, sentence, document_end, target):
+def _find_chunk_end(block, sentence, document_end, target):
     """Returns the index after the last sentence of a chunk with at least `target` tokens."""
     starts = block.sentence_starts
     return bisect.bisect_left(starts, starts[sentence] + target, sentence, document_end)
 
 
-def _document_pairs(block, document, most_tokens, target, generator, coin):
+def _create_document_pairs(block, document, most_tokens, target, generator, coin):
     starts, is_alone = block.sentence_starts, len(block.document_numbers) == 1
     sentence, document_end = block.document_starts[document : document + 2]
     while sentence < document_end:
-        chunk_end = _end_of_chunk(block, sentence, document_end, target)
+        chunk_end = _find_chunk_end(block, sentence, document_end, target)
         num_sentences = chunk_end - sentence
         middle = sentence + 1
         if num_sentences > 1:
             middle = sentence + integer(generator, 1, num_sentences - 1)
         first = starts[sentence], starts[middle]
-        distant = _distant(block, sentence, middle) if is_alone else []
+        distant = _find_distant_sentences(block, sentence, middle) if is_alone else []
         may_be_random = not is_alone or bool(distant)
         if num_sentences == 1 and not may_be_random:
             sentence = middle
             continue
         if may_be_random and coin.is_random(generator, num_sentences == 1):
             label, sentence = 1, middle
-            places = distant or [_sentences_of_other_document(block, document, generator)]
-            second = _random_segment(block, places, target - (first[1] - first[0]), generator)
+            places = distant or [_choose_other_document(block, document, generator)]
+            second = _draw_segment(block, places, target - (first[1] - first[0]), generator)
         else:
             label, sentence = 0, chunk_end
             second = starts[middle], starts[chunk_end]
         yield Example(*_trim(first, second, most_tokens, generator), label)
 
 
-def _distant(block, sentence, middle):
+def _find_distant_sentences(block, sentence, middle):
     # The sentences in the first segment and next to the first segment are excluded.
     begin, end = block.document_starts
     return [place for place in (range(begin, sentence - 1), range(middle + 1, end)) if place]
 
 
-def _sentences_of_other_document(block, document, generator):
-    other = integer(generator, 0, len(block.document_starts) - 3)
-    other += other >= document
-    return range(*block.document_starts[other : other + 2])
+def _choose_other_document(block, document, generator):
+    other_document = integer(generator, 0, len(block.document_starts) - 3)
+    other_document += other_document >= document
+    return range(*block.document_starts[other_document : other_document + 2])
 
 
-def _random_segment(block, places, target, generator):
+def _draw_segment(block, places, target, generator):
     """Returns a segment of about `target` tokens that starts at a random sentence of `places`."""
-    chosen = integer(generator, 0, sum(map(len, places)) - 1)
+    sentence_index = integer(generator, 0, sum(map(len, places)) - 1)
     place = places[0]
-    if chosen >= len(place):
-        chosen, place = chosen - len(place), places[1]
+    if sentence_index >= len(place):
+        sentence_index, place = sentence_index - len(place), places[1]
     starts = block.sentence_starts
-    sentence, end = place[chosen], place.stop
-    return starts[sentence], starts[_end_of_chunk(block, sentence, end, max(target, 1))]
+    sentence, end = place[sentence_index], place.stop
+    return starts[sentence], starts[_find_chunk_end(block, sentence, end, max(target, 1))]
 
 
 def _trim(first, second, most_tokens, generator):
@@ -194,10 +194,10 @@ def _trim(first, second, most_tokens, generator):
         return first, second
     longer_by = lengths[0] - lengths[1]
     if longer_by > 0:
-        from_first = min(excess, longer_by) + max(excess - longer_by, 0) // 2
+        first_excess = min(excess, longer_by) + max(excess - longer_by, 0) // 2
     else:
-        from_first = max(excess + longer_by, 0) // 2
-    return _cut(first, from_first, generator), _cut(second, excess - from_first, generator)
+        first_excess = max(excess + longer_by, 0) // 2
+    return _cut(first, first_excess, generator), _cut(second, excess - first_excess, generator)
 
 
 def _cut(span, count, generator):
@@ -221,10 +221,10 @@ def sentence_order_examples(
     examples, most_tokens = [], length - 3
     for document, number in enumerate(block.document_numbers):
         generator = stream(seed, "order", pass_number, number)
-        target = _target(most_tokens, short_sequence_probability, generator)
+        target = _draw_target(most_tokens, short_sequence_probability, generator)
         sentence, document_end = block.document_starts[document : document + 2]
         while sentence < document_end:
-            chunk_end = _end_of_chunk(block, sentence, document_end, target)
+            chunk_end = _find_chunk_end(block, sentence, document_end, target)
             places: Sequence[int] = block.sentence_starts[sentence : chunk_end + 1]
             begin, end = places[0], places[-1]
             if len(places) == 2:
@@ -257,13 +257,13 @@ def translation_examples(
         if end - begin != num_languages:
             continue
         generator = stream(seed, "translations", pass_number, number)
-        one, other = permutation(generator, num_languages)[:2]
+        first_language, second_language = permutation(generator, num_languages)[:2]
         first, second = (
             (block.sentence_starts[begin + language], block.sentence_starts[begin + language + 1])
-            for language in (one, other)
+            for language in (first_language, second_language)
         )
         first, second = _trim(first, second, length - 3, generator)
-        examples.append(Example(first, second, one * num_languages + other))
+        examples.append(Example(first, second, first_language * num_languages + second_language))
     return examples
 
 
@@ -321,7 +321,7 @@ def spans_of(examples: Iterable[Example]) -> np.ndarray:
 
 def lengths_of(spans: np.ndarray, num_separators: int) -> np.ndarray:
     """Returns the length of each example, with special tokens: int64 [examples]."""
-    return _parts(spans, num_separators).sum(axis=1)
+    return _measure_parts(spans, num_separators).sum(axis=1)
 
 
 def lay_out(
@@ -337,26 +337,28 @@ def lay_out(
     order = [index for row in packed for index in row]
     row_sizes = np.array([len(row) for row in packed])
     spans = spans[order]
-    parts = _parts(spans, tokenizer.num_separators)
+    parts = _measure_parts(spans, tokenizer.num_separators)
     lengths = parts.sum(axis=1)
     first_in_row = np.cumsum(row_sizes) - row_sizes
     row_lengths = np.add.reduceat(lengths, first_in_row)
 
     token_ids = np.full((len(packed), length), tokenizer.pad_id, np.int32)
-    token_ids[np.arange(length) < row_lengths[:, None]] = _tokens(block, spans, parts, tokenizer)
-    row_of = np.repeat(np.arange(len(packed)), row_sizes)
+    token_ids[np.arange(length) < row_lengths[:, None]] = _collect_tokens(
+        block, spans, parts, tokenizer
+    )
+    row_indices = np.repeat(np.arange(len(packed)), row_sizes)
     slot = np.arange(len(order)) - np.repeat(first_in_row, row_sizes)
 
-    def by_row(values):
+    def fill_rows(values):
         array = np.zeros((len(packed), max_examples_per_row), np.int32)
-        array[row_of, slot] = values
+        array[row_indices, slot] = values
         return array
 
     return {
         "token_ids": token_ids,
-        "example_lengths": by_row(lengths),
-        "first_lengths": by_row(np.where(parts[:, 3], parts[:, :3].sum(axis=1), lengths)),
-        "pair_labels": by_row(np.array(labels)[order]),
+        "example_lengths": fill_rows(lengths),
+        "first_lengths": fill_rows(np.where(parts[:, 3], parts[:, :3].sum(axis=1), lengths)),
+        "pair_labels": fill_rows(np.array(labels)[order]),
     }
 
 
@@ -366,14 +368,14 @@ def concatenated_spans(values: np.ndarray, starts: np.ndarray, lengths: np.ndarr
     return values[np.repeat(starts - (ends - lengths), lengths) + np.arange(ends[-1])]
 
 
-def _parts(spans, num_separators):
+def _measure_parts(spans, num_separators):
     """Returns the lengths of [CLS], segment, separators, segment, [SEP]: int64 [examples, 5]."""
     first, second = spans[:, 1] - spans[:, 0], spans[:, 3] - spans[:, 2]
-    one = np.ones_like(first)
-    return np.stack([one, first, num_separators * (second > 0), second, one], axis=1)
+    ones = np.ones_like(first)
+    return np.stack([ones, first, num_separators * (second > 0), second, ones], axis=1)
 
 
-def _tokens(block, spans, parts, tokenizer):
+def _collect_tokens(block, spans, parts, tokenizer):
     special = [tokenizer.cls_id, *[tokenizer.sep_id] * tokenizer.num_separators]
     values = np.concatenate([block.token_ids, special]).astype(np.int32)
     cls, sep = np.full((2, len(spans)), len(block.token_ids)) + [[0], [1]]

@@ -12,9 +12,6 @@ from typing import Annotated, Any
 import numpy as np
 import tensorflow as tf
 
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.settings import OneOf, PositiveInt, Range, check
-from keras_bert_impl.one_graph import without_autotuner
 from keras_bert_impl.pretraining.examples import records
 from keras_bert_impl.pretraining.masking.masking import (
     Masking,
@@ -31,6 +28,9 @@ from keras_bert_impl.pretraining.settings import (
     RECORDS_OBJECTIVES,
 )
 from keras_bert_impl.tokenizers import Tokenizer
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.one_graph import without_autotuner
+from keras_bert_impl.utils.settings import OneOf, PositiveInt, Range, check
 
 _SHARD_ORDER, _ROW_ORDER, _MASKS = 1, 2, 3  # names of the random streams
 # Number of rows that are shuffled together, equal to eight shards of the default size. See
@@ -137,22 +137,22 @@ def pretraining_dataset(
     local = batch_size // num_shards
 
     @tf.autograph.experimental.do_not_convert
-    def local_slice(serialized, epochs):
+    def slice_batch(serialized, epochs):
         serialized, epochs = _fill_up(serialized, epochs, batch_size, batcher.empty_row)
         mine = slice(shard_index * local, (shard_index + 1) * local)
         return batcher(tf.ensure_shape(serialized[mine], [local]), epochs[mine])
 
-    def every(count, first):
+    def take_every(count, first):
         """Returns every `count`-th batch, starting with batch number `first`."""
         batches = rows.rebatch(batch_size).shard(count, first)
-        return batches.map(local_slice, num_parallel_calls=tf.data.AUTOTUNE)
+        return batches.map(slice_batch, num_parallel_calls=tf.data.AUTOTUNE)
 
     if input_workers:
         from keras_bert_impl.pretraining.input_workers import from_input_workers
 
-        dataset = from_input_workers(every, input_workers)
+        dataset = from_input_workers(take_every, input_workers)
     else:
-        dataset = every(1, 0)
+        dataset = take_every(1, 0)
     num_batches = tf.data.INFINITE_CARDINALITY
     if split == "held_out":
         num_batches = num_held_out_batches(manifest, batch_size)
@@ -193,7 +193,7 @@ class _Shards:
         offset = row - (int(ends[whole_groups - 1]) if whole_groups else 0)
 
         @tf.autograph.experimental.do_not_convert
-        def visits(epoch):
+        def list_groups(epoch):
             shards = tf.data.Dataset.from_tensor_slices(self._order(epoch))
             return shards.batch(self._group).map(lambda group: (epoch, group))
 
@@ -206,7 +206,7 @@ class _Shards:
             order = order[tf.where(visit == 0, offset, 0) :]
             return tf.gather(serialized, order), tf.fill([tf.size(order)], epoch)
 
-        dataset = tf.data.Dataset.range(epoch, np.iinfo(np.int64).max).flat_map(visits)
+        dataset = tf.data.Dataset.range(epoch, np.iinfo(np.int64).max).flat_map(list_groups)
         return dataset.skip(whole_groups).enumerate().map(load).prefetch(1)
 
     def rows_once(self) -> tf.data.Dataset:
@@ -246,8 +246,8 @@ def checked_objectives(
     if objectives is None:
         objectives = made_for
     if not objectives or not set(objectives) <= set(OBJECTIVES):
-        known = ", ".join(sorted(OBJECTIVES))
-        raise InputError(f"objectives must be among {known}. Received: {list(objectives)}")
+        names = ", ".join(sorted(OBJECTIVES))
+        raise InputError(f"objectives must be among {names}. Received: {list(objectives)}")
     missing = sorted((set(objectives) & _OF_PAIRS) - set(made_for))
     if missing:
         raise InputError(
@@ -311,7 +311,7 @@ class Batcher:
         )
         features = {name: rows[name] for name in ENCODER_FEATURES}
         if self._num_languages:
-            features |= self._of_translations(rows)
+            features |= self._build_translation_features(rows)
         labeled: dict[str, tuple] = {}  # objective -> (labels, whether each label is used)
         if self._objectives & set(MASKED_OBJECTIVES):
             self._mask(rows, epochs, features, labeled)
@@ -320,20 +320,20 @@ class Batcher:
             features["cls_positions"] = tf.where(is_example, rows["starts"], 0)
             labeled[name] = rows["pair_labels"], is_example
         if "left_to_right" in self._objectives:
-            labeled["left_to_right"] = _next_tokens(rows)
+            labeled["left_to_right"] = _label_next_tokens(rows)
         labels = {name: ids for name, (ids, _) in labeled.items()}
         weights = {name: tf.cast(there, tf.float32) for name, (_, there) in labeled.items()}
         return features, labels, weights
 
-    def _of_translations(self, rows):
+    def _build_translation_features(self, rows):
         """Returns position ids that restart at each sentence, and languages as segment ids."""
         example_ids, position_ids = rows["example_ids"], rows["position_ids"]
         first_lengths = per_token(rows["first_lengths"], example_ids)
         languages = per_token(rows["pair_labels"], example_ids)
-        in_first = position_ids < first_lengths
-        features = {"position_ids": position_ids - tf.where(in_first, 0, first_lengths)}
+        is_first = position_ids < first_lengths
+        features = {"position_ids": position_ids - tf.where(is_first, 0, first_lengths)}
         count = self._num_languages
-        languages = tf.where(in_first, languages // count, languages % count)
+        languages = tf.where(is_first, languages // count, languages % count)
         return features | {"segment_ids": languages * int(self._language_ids)}
 
     def _mask(self, rows, epochs, features, labeled):
@@ -354,15 +354,15 @@ class Batcher:
             features["replacement_draws"] = masked.draws
 
 
-def _next_tokens(rows):
+def _label_next_tokens(rows):
     """Returns the labels of `left_to_right` and whether each label is used."""
 
-    def following(values):
+    def move_left(values):
         return tf.pad(values[:, 1:], [[0, 0], [0, 1]])
 
     example_ids = rows["example_ids"]
-    there = (example_ids > 0) & (following(example_ids) == example_ids)
-    return tf.where(there, following(rows["token_ids"]), 0), there
+    there = (example_ids > 0) & (move_left(example_ids) == example_ids)
+    return tf.where(there, move_left(rows["token_ids"]), 0), there
 
 
 def layout(
@@ -376,10 +376,10 @@ def layout(
     is_real = tf.cast(index < example_lengths.shape[1], tf.int32)
     example_ids = (index + 1) * is_real
     position_ids = (tf.range(length) - per_token(starts, example_ids)) * is_real
-    in_second = tf.cast(position_ids >= per_token(first_lengths, example_ids), tf.int32)
+    is_second = tf.cast(position_ids >= per_token(first_lengths, example_ids), tf.int32)
     return {
         "example_ids": example_ids,
         "position_ids": position_ids,
-        "segment_ids": segment_of_second * in_second * is_real,
+        "segment_ids": segment_of_second * is_second * is_real,
         "starts": starts,
     }

@@ -12,8 +12,6 @@ from typing import Annotated, Any, NamedTuple
 
 import tensorflow as tf
 
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.settings import Fraction, OneOf, PositiveInt, Share, validate
 from keras_bert_impl.pretraining.masking.units import (
     below,
     random_bits,
@@ -24,6 +22,8 @@ from keras_bert_impl.pretraining.masking.units import (
 from keras_bert_impl.pretraining.objectives.replaced_tokens import DRAW_LIMIT
 from keras_bert_impl.pretraining.settings import MASK_UNITS
 from keras_bert_impl.tokenizers import Tokenizer
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.settings import Fraction, OneOf, PositiveInt, Share, validate
 
 _NEVER_A_REPLACEMENT = re.compile(
     r"\[(?:PAD|UNK|CLS|SEP|MASK|unused\d+)\]|</?s>|<(?:pad|unk|mask|special\d+)>"
@@ -141,7 +141,7 @@ def mask_rows(
     if masking.dupe_factor is not None:
         epochs = epochs % masking.dupe_factor
     keys = row_keys(seed, epochs, rows["row_id"])[:, tf.newaxis]  # [B, 1]
-    counts = _prediction_counts(rows, masking)  # [B, E]
+    counts = _count_predictions(rows, masking)  # [B, E]
     if is_special is None:
         is_special = _is_special(rows)
     # Counters below `length` choose the units; the other random draws use higher counters.
@@ -153,13 +153,13 @@ def mask_rows(
     is_used = positions < length
     at = tf.where(is_used, positions, 0)
 
-    def of_used(values):
+    def mask_unused(values):
         return tf.where(is_used, values, 0)
 
     original = tf.gather(token_ids, at, batch_dims=1)  # [B, P]
     starts, ends = (tf.gather(places, at, batch_dims=1) for places in units)
     if word_ends is not None:
-        ends = starts + _num_chosen(positions, starts, ends, length)
+        ends = starts + _count_chosen(positions, starts, ends, length)
     named_by = starts if masking.unit == "span" else positions
     action = below(random_bits(keys, named_by + length), 1 << 30)
     number = below(random_bits(keys, positions + 2 * length + 1), len(replacements))
@@ -176,11 +176,11 @@ def mask_rows(
     return Masked(
         token_ids=_write(token_ids, positions, hidden),
         positions=at,
-        ids=of_used(original),
+        ids=mask_unused(original),
         weights=tf.cast(is_used, tf.float32),
-        span_starts=of_used(starts),
-        span_ends=of_used(ends - 1),
-        draws=of_used(tf.cast(draws, tf.int32)),
+        span_starts=mask_unused(starts),
+        span_ends=mask_unused(ends - 1),
+        draws=mask_unused(tf.cast(draws, tf.int32)),
     )
 
 
@@ -197,7 +197,7 @@ def _is_special(rows):
     )
 
 
-def _prediction_counts(rows, masking):
+def _count_predictions(rows, masking):
     """Returns the target number of predictions per example: int32 [B, E]."""
     lengths = rows["example_lengths"]  # [B, E]
     # float64 with round-half-to-even, like Python's `round`
@@ -208,7 +208,7 @@ def _prediction_counts(rows, masking):
     return counts
 
 
-def _num_chosen(positions, starts, ends, length):
+def _count_chosen(positions, starts, ends, length):
     """Returns the number of chosen positions in each range [start, end): int32 [B, P]."""
     flags = _write(tf.zeros([tf.shape(positions)[0], length], tf.int32), positions, 1)
     count = tf.pad(tf.cumsum(flags, axis=1), [[0, 0], [1, 0]])
@@ -223,7 +223,7 @@ def _choose(rows, units, is_special, counts, keys, slots, word_ends):
     # A single sort keeps the examples in order and shuffles the units within each example, with
     # special tokens last. Sort key, from the highest bit: example, special, random, position.
     group = tf.where(example_ids == 0, num_examples + 1, example_ids)
-    random_width, place_width = _key_widths(length, num_examples)
+    random_width, place_width = _choose_key_widths(length, num_examples)
     score = tf.bitwise.right_shift(
         random_bits(keys, starts), tf.constant(64 - random_width, tf.uint64)
     )
@@ -233,28 +233,28 @@ def _choose(rows, units, is_special, counts, keys, slots, word_ends):
     places = tf.bitwise.bitwise_and(tf.sort(sort_key), (1 << place_width) - 1)
     shuffled = tf.cast(places, tf.int32)  # [B, L]
 
-    def in_order(values):
+    def gather_shuffled(values):
         return tf.gather(values, shuffled, batch_dims=1)
 
     first = tf.range(length) - position_ids  # start of the example, which sorting does not change
-    is_open, left = ~in_order(is_special), per_token(counts, example_ids)
+    is_open, budgets = ~gather_shuffled(is_special), per_token(counts, example_ids)
     if word_ends is not None:
-        rest_of_word = in_order(word_ends - tf.range(length))
-        is_chosen = is_open & (tf.range(length) - first + rest_of_word <= left)
+        rest_of_word = gather_shuffled(word_ends - tf.range(length))
+        is_chosen = is_open & (tf.range(length) - first + rest_of_word <= budgets)
     else:
         is_chosen = take_units(
             is_open=is_open,
-            sizes=in_order(ends - starts),
-            places_in_unit=in_order(tf.range(length) - starts),
+            sizes=gather_shuffled(ends - starts),
+            places_in_unit=gather_shuffled(tf.range(length) - starts),
             first=first,
             last=tf.maximum(first + per_token(rows["example_lengths"], example_ids) - 1, 0),
-            left=left,
+            left=budgets,
         )
-    chosen = tf.where(is_chosen, shuffled, length)
-    return -tf.math.top_k(-chosen, k=min(slots, length)).values
+    positions = tf.where(is_chosen, shuffled, length)
+    return -tf.math.top_k(-positions, k=min(slots, length)).values
 
 
-def _key_widths(length, num_examples):
+def _choose_key_widths(length, num_examples):
     """Returns the numbers of bits for the random number and for the position in a sort key."""
     place_width = (length - 1).bit_length()
     group_width = (num_examples + 1).bit_length()

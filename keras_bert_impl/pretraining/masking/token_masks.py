@@ -5,12 +5,12 @@ from typing import Any
 
 import tensorflow as tf
 
-from keras_bert_impl.first_guesses import known_arguments
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.settings import Seed, check
 from keras_bert_impl.pretraining.masking.masking import Masking, mask_rows, replacement_ids
 from keras_bert_impl.pretraining.settings import check_mask_split
 from keras_bert_impl.tokenizers import Tokenizer
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.first_guesses import known_arguments
+from keras_bert_impl.utils.settings import Seed, check
 
 NO_LABEL = -100  # ignored by losses in PyTorch and `transformers`, by Keras's with `ignore_class`
 
@@ -62,7 +62,7 @@ def mask_tokens(
         seed = check("seed", seed, Seed)
     mask, random, _ = check_mask_split(mask_split)
     masking = Masking(mask_unit, mask_rate, max_predictions, mask=mask, random=random)
-    rows = _rows(token_ids, tokenizer)
+    rows = _convert_to_rows(token_ids, tokenizer)
     length = rows.shape[1]
     if length is None:
         raise InputError(
@@ -79,10 +79,10 @@ def mask_tokens(
     )
     places = tf.where(masked.weights > 0, masked.positions, length)
     is_chosen = tf.reduce_any(tf.range(length) == places[..., tf.newaxis], axis=1)
-    found = masked.token_ids, tf.where(is_chosen, rows, NO_LABEL)
+    outputs = masked.token_ids, tf.where(is_chosen, rows, NO_LABEL)
     if _is_one_row(token_ids):
-        found = found[0][0], found[1][0]
-    return found if tf.is_tensor(token_ids) else tuple(part.numpy() for part in found)
+        outputs = outputs[0][0], outputs[1][0]
+    return outputs if tf.is_tensor(token_ids) else tuple(part.numpy() for part in outputs)
 
 
 def rows_of_one_example(
@@ -110,7 +110,7 @@ def _is_one_row(token_ids):
     return bool(len(token_ids)) and not hasattr(token_ids[0], "__len__")
 
 
-def _rows(token_ids, tokenizer):
+def _convert_to_rows(token_ids, tokenizer):
     """Converts `token_ids` to an int32 tensor [batch, length]; pads lists of different lengths."""
     if isinstance(token_ids, tf.RaggedTensor):
         rows = token_ids.to_tensor(tokenizer.pad_id)

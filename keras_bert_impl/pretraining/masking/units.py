@@ -32,14 +32,14 @@ def units_of(
     al. 2019, "SpanBERT", section 3.1, a geometric distribution (0.2) truncated after ten words.
     """
     if unit == "token":
-        return _bounds(tf.ones_like(is_special))
+        return _find_bounds(tf.ones_like(is_special))
     after_special = tf.pad(is_special[:, :-1], [[0, 0], [1, 0]], constant_values=True)
     is_segment_start = is_special | after_special
     is_start = is_segment_start | is_word_start
     if unit in WORDS_OF:
         words = _draw_words(WORDS_OF[unit], is_special.shape[1], keys, counter)
-        is_start = _joined(is_start, is_segment_start, words)
-    return _bounds(is_start)
+        is_start = _join_words(is_start, is_segment_start, words)
+    return _find_bounds(is_start)
 
 
 def take_units(
@@ -52,26 +52,26 @@ def take_units(
 ) -> tf.Tensor:
     """Chooses units in the given order, at most `left` tokens. Skips units that do not fit."""
 
-    def one_round(is_open, is_chosen, left):
+    def take_round(is_open, is_chosen, budgets):
         opened = tf.cumsum(tf.cast(is_open, tf.int32), axis=1)
         before = tf.gather(opened - tf.cast(is_open, tf.int32), first, batch_dims=1)
-        with_unit = opened - before - 1 - places_in_unit + sizes  # tokens if chosen
-        is_taken = is_open & (with_unit <= left)
-        taken = tf.cumsum(tf.cast(is_taken, tf.int32), axis=1)
-        before = tf.gather(taken - tf.cast(is_taken, tf.int32), first, batch_dims=1)
-        left -= tf.gather(taken, last, batch_dims=1) - before
-        return is_open & ~is_taken & (sizes <= left), is_chosen | is_taken, left
+        num_tokens = opened - before - 1 - places_in_unit + sizes  # tokens if chosen
+        is_taken = is_open & (num_tokens <= budgets)
+        num_taken = tf.cumsum(tf.cast(is_taken, tf.int32), axis=1)
+        before = tf.gather(num_taken - tf.cast(is_taken, tf.int32), first, batch_dims=1)
+        budgets -= tf.gather(num_taken, last, batch_dims=1) - before
+        return is_open & ~is_taken & (sizes <= budgets), is_chosen | is_taken, budgets
 
     is_open &= sizes <= left
     _, is_chosen, _ = tf.while_loop(
         lambda is_open, *_: tf.reduce_any(is_open),
-        one_round,
+        take_round,
         (is_open, tf.zeros_like(is_open), left),
     )
     return is_chosen
 
 
-def _places(is_start):
+def _locate_units(is_start):
     """Returns the unit starts [B, L + 1], padded with L, and each token's unit index [B, L]."""
     length = is_start.shape[1]
     places = tf.sort(tf.where(is_start, tf.range(length), length), axis=1)
@@ -79,8 +79,8 @@ def _places(is_start):
     return tf.pad(places, [[0, 0], [0, 1]], constant_values=length), number
 
 
-def _bounds(is_start):
-    places, number = _places(is_start)
+def _find_bounds(is_start):
+    places, number = _locate_units(is_start)
     return tf.gather(places, number, batch_dims=1), tf.gather(places, number + 1, batch_dims=1)
 
 
@@ -91,11 +91,11 @@ def _draw_words(probabilities, length, keys, counter):
     return 1 + tf.reduce_sum(tf.cast(draws[..., tf.newaxis] >= limits, tf.int32), axis=-1)
 
 
-def _joined(is_word_start, is_segment_start, words):
+def _join_words(is_word_start, is_segment_start, words):
     """Joins consecutive words to units. Returns whether each token is the start of a unit."""
     length = words.shape[1]
-    places, number = _places(is_word_start)
-    _, segment_ends = _bounds(is_segment_start)
+    places, number = _locate_units(is_word_start)
+    _, segment_ends = _find_bounds(is_segment_start)
     after = tf.gather(places, tf.minimum(number + words, length), batch_dims=1)
     after = tf.minimum(after, segment_ends)  # start of the next unit [B, L]
     # Pointer jumping marks all units reachable from the first units, in jumps of 1, 2, 4, 8, ...
@@ -103,12 +103,12 @@ def _joined(is_word_start, is_segment_start, words):
     after = tf.pad(after, [[0, 0], [0, 1]], constant_values=length)
     is_start = tf.pad(is_segment_start, [[0, 0], [0, 1]])
     for _ in range(int(np.ceil(np.log2(length)))):
-        is_start |= _moved(is_start, after)
+        is_start |= _move_flags(is_start, after)
         after = tf.gather(after, after, batch_dims=1)
     return is_start[:, :length]
 
 
-def _moved(flags, places):
+def _move_flags(flags, places):
     batch, width = tf.shape(flags)[0], flags.shape[1]
     row = width * tf.range(batch)[:, tf.newaxis]
     counts = tf.math.unsorted_segment_sum(tf.cast(flags, tf.int32), places + row, batch * width)

@@ -6,10 +6,9 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_bert_impl.config import EncoderConfig
-from keras_bert_impl.interop import head_tensors, huggingface_config
-from keras_bert_impl.interop.layouts.bert import TensorName, dense, layer_norm, optional
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.checkpoints.config import EncoderConfig
+from keras_bert_impl.checkpoints.interop import head_tensors, huggingface_config
+from keras_bert_impl.checkpoints.interop.layouts.bert import TensorName, dense, layer_norm, optional
 from keras_bert_impl.layers import Dense, Embeddings, GatherPositions, MaskedLMHead
 from keras_bert_impl.layers.basic import ACTIVATIONS, LayerNormalization
 from keras_bert_impl.layers.heads import VocabularyScores
@@ -17,6 +16,7 @@ from keras_bert_impl.layers.losses import cross_entropy
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.models.heads import masked_lm_head, pooled_head
 from keras_bert_impl.training.runs.reports import vocabulary_flops
+from keras_bert_impl.utils.errors import InputError
 
 Tensor = Any
 Tensors = dict[str, Tensor]
@@ -52,8 +52,8 @@ class PretrainingObjective:
     @property
     def has_default_losses(self) -> bool:
         """Whether the class uses the default `losses` and `hits`, which need no stored logits."""
-        own = type(self)
-        return own.losses is PretrainingObjective.losses and own.hits is PretrainingObjective.hits
+        cls = type(self)
+        return cls.losses is PretrainingObjective.losses and cls.hits is PretrainingObjective.hits
 
     def prepare(self, encoder: Encoder, inputs: Tensors) -> tuple[Tensors, Tensors]:
         """Returns (features for the encoder, additional outputs). Default: (`inputs`, {})."""
@@ -83,8 +83,9 @@ class PretrainingObjective:
             return logits.hits
         # This equals a comparison with the argmax unless logits are tied. On CPUs, an argmax over
         # the vocabulary takes longer than the loss.
-        own = ops.take_along_axis(logits, ops.cast(labels, "int32")[..., None], axis=-1)[..., 0]
-        return ops.cast(own >= ops.max(logits, axis=-1), "float32")
+        indices = ops.cast(labels, "int32")[..., None]
+        label_logits = ops.take_along_axis(logits, indices, axis=-1)[..., 0]
+        return ops.cast(label_logits >= ops.max(logits, axis=-1), "float32")
 
     def flops(self, config: EncoderConfig, length: int, predictions: float) -> float:
         """Returns the FLOPs of the objective per token in a forward pass. Ignores padding."""
@@ -307,8 +308,10 @@ class SpanBoundaryHead(keras.layers.Layer):
 
     def call(self, before: Tensor, after: Tensor, places: Tensor) -> Tensor:
         places = ops.clip(places, 0, _NUM_PLACES - 1)
-        of_places = ops.cast(ops.take(self.place_embeddings, places, axis=0), self.compute_dtype)
-        inputs = ops.concatenate([before, after, of_places], axis=-1)
+        place_vectors = ops.cast(
+            ops.take(self.place_embeddings, places, axis=0), self.compute_dtype
+        )
+        inputs = ops.concatenate([before, after, place_vectors], axis=-1)
         return self.words(self.layer_norm(self.dense(inputs)))
 
     def compute_output_spec(

@@ -9,15 +9,14 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_bert_impl.config import EncoderConfig
-from keras_bert_impl.interop import (
+from keras_bert_impl.checkpoints.config import EncoderConfig
+from keras_bert_impl.checkpoints.interop import (
     encoder_tensors,
     head_tensors,
     open_model,
     read_encoder_config,
     tied_tensors,
 )
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.layers.losses import (
     check_layers,
     cosine_distance,
@@ -35,6 +34,7 @@ from keras_bert_impl.pretraining.objectives.base import (
     masked_logits,
 )
 from keras_bert_impl.training.runs.reports import encoder_flops, vocabulary_flops
+from keras_bert_impl.utils.errors import InputError
 
 
 class _Distillation(PretrainingObjective):

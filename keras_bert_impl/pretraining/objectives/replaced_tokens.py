@@ -7,8 +7,8 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_bert_impl.config import EncoderConfig
-from keras_bert_impl.interop import (
+from keras_bert_impl.checkpoints.config import EncoderConfig
+from keras_bert_impl.checkpoints.interop import (
     GENERATOR,
     encoder_tensors,
     has_key,
@@ -19,7 +19,6 @@ from keras_bert_impl.interop import (
     tensor_prefix,
     write_model_directory,
 )
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.models.heads import replaced_token_head
 from keras_bert_impl.models.weights import load_weights, tensors_of
@@ -31,6 +30,7 @@ from keras_bert_impl.pretraining.objectives.base import (
     masked_logits,
 )
 from keras_bert_impl.training.runs.reports import encoder_flops, vocabulary_flops
+from keras_bert_impl.utils.errors import InputError
 
 DRAW_LIMIT = 1 << 24  # exclusive limit of random numbers; float32 represents all smaller integers
 _BLOCK = 256  # number of tokens per block of the two-level cumulative sum
@@ -55,7 +55,7 @@ class ReplacedTokens(PretrainingObjective):
         return {"masked_lm": 1.0, self.name: self.weight}
 
     def prepare(self, encoder: Encoder, inputs: Tensors) -> tuple[Tensors, Tensors]:
-        config = self._config(encoder.config)
+        config = self._choose_config(encoder.config)
         # Variable paths must differ from the paths in the encoder.
         with keras.name_scope(GENERATOR):
             generator = Encoder(
@@ -97,7 +97,7 @@ class ReplacedTokens(PretrainingObjective):
         return ops.cast(ops.equal(logits > 0, ops.cast(labels, "bool")), "float32")
 
     def flops(self, config: EncoderConfig, length: int, predictions: float) -> float:
-        generator = self._config(config)
+        generator = self._choose_config(config)
         filled = encoder_flops(generator, length) + predictions * vocabulary_flops(generator)
         return filled + 2 * config.hidden_dim * (config.hidden_dim + 1)
 
@@ -111,15 +111,15 @@ class ReplacedTokens(PretrainingObjective):
 
     def load(self, pretrainer: keras.Model, path: Path) -> None:
         if (path / GENERATOR).is_dir():
-            config = self._config(pretrainer.encoder.config)
+            config = self._choose_config(pretrainer.encoder.config)
             source = open_model(path / GENERATOR)
             # This configuration determines the tensor names in the generator's files.
             read_encoder_config(source)
-            load_weights(pretrainer, source, _generator_tensors(config))
+            load_weights(pretrainer, source, _list_generator_tensors(config))
 
     def save(self, pretrainer: keras.Model, directory: Path) -> None:
-        config = self._config(pretrainer.encoder.config)
-        tensors = tensors_of(pretrainer, _generator_tensors(config))
+        config = self._choose_config(pretrainer.encoder.config)
+        tensors = tensors_of(pretrainer, _list_generator_tensors(config))
         heads = {name.tensor for name in head_tensors(config, "masked_lm")}
         prefix = tensor_prefix(config)
         tensors = {name if name in heads else prefix + name: t for name, t in tensors.items()}
@@ -128,7 +128,7 @@ class ReplacedTokens(PretrainingObjective):
             directory / GENERATOR, huggingface_config(config, "masked_lm"), tensors
         )
 
-    def _config(self, encoder):
+    def _choose_config(self, encoder):
         width = encoder.embedding_dim or encoder.hidden_dim
         if self.generator is None:
             return _default_generator(encoder, width)
@@ -172,15 +172,15 @@ def _default_generator(encoder, embedding_dim):
     )
 
 
-def _generator_tensors(config):
+def _list_generator_tensors(config):
     """Returns the tensor names of the generator, including the embeddings of the encoder."""
 
-    def in_folder(name):
+    def move_to_folder(name):
         is_shared = name.variable.startswith("embeddings/") and "/projection/" not in name.variable
         variable = name.variable if is_shared else f"{GENERATOR}/{name.variable}"
         return dataclasses.replace(name, variable=variable)
 
-    return [*map(in_folder, encoder_tensors(config) + head_tensors(config, "masked_lm"))]
+    return [*map(move_to_folder, encoder_tensors(config) + head_tensors(config, "masked_lm"))]
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl.objectives")
@@ -196,7 +196,7 @@ class SampleTokens(keras.layers.Layer):
         self, token_ids: Tensor, positions: Tensor, logits: Tensor, draws: Tensor
     ) -> tuple[Tensor, Tensor]:
         probabilities = ops.softmax(ops.cast(ops.stop_gradient(logits), "float32"), axis=-1)
-        samples = _inverse_transform(probabilities, ops.cast(draws, "float32") / DRAW_LIMIT)
+        samples = _sample_token_ids(probabilities, ops.cast(draws, "float32") / DRAW_LIMIT)
         first = ops.broadcast_to(token_ids[:, :1], ops.shape(positions))
         return write(token_ids, positions, ops.where(positions > 0, samples, first)), samples
 
@@ -209,7 +209,7 @@ class SampleTokens(keras.layers.Layer):
         )
 
 
-def _inverse_transform(probabilities, uniform):
+def _sample_token_ids(probabilities, uniform):
     """Samples token ids by inverse transform sampling. `uniform` are random numbers in [0, 1)."""
     vocabulary_size = probabilities.shape[-1]
     num_blocks = -(-vocabulary_size // _BLOCK)

@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-from keras_bert_impl.io.paths import local_path
+from keras_bert_impl.utils.io.paths import local_path
 
 _FOLDER = Path(__file__).parent
 
@@ -25,5 +25,5 @@ def recipe_text(name: str) -> str:
 
 def model_file(name: str | Path) -> Path:
     """Returns the path of a `config.json`: a local file or, if not found, a file of a recipe."""
-    path, own = local_path(name), _FOLDER / name
-    return own if own.is_file() and not path.exists() else path
+    path, recipe_path = local_path(name), _FOLDER / name
+    return recipe_path if recipe_path.is_file() and not path.exists() else path

@@ -6,7 +6,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from keras_bert_impl.io.paths import without_folders
+from keras_bert_impl.data.scores.comparison import Outcome
+from keras_bert_impl.data.scores.metrics import (
+    METRICS,
+    MULTI_LABEL_METRICS,
+    class_metrics,
+    metric_named,
+)
+from keras_bert_impl.data.scores.statistics import (
+    by_threshold,
+    calibration,
+    calibration_error,
+    class_scores,
+    confusion,
+    ratios,
+)
+from keras_bert_impl.data.tables.splits import same_text
 from keras_bert_impl.reports import charts, page
 from keras_bert_impl.reports.page import Html, Section, escape, number, user_text
 from keras_bert_impl.reports.run_files import (
@@ -16,22 +31,7 @@ from keras_bert_impl.reports.run_files import (
     read_predictions,
 )
 from keras_bert_impl.reports.sections.scores import Score, score_of, scores_section
-from keras_bert_impl.tasks.data.splits import same_text
-from keras_bert_impl.tasks.scores.comparison import Outcome
-from keras_bert_impl.tasks.scores.metrics import (
-    METRICS,
-    MULTI_LABEL_METRICS,
-    class_metrics,
-    metric_named,
-)
-from keras_bert_impl.tasks.scores.statistics import (
-    by_threshold,
-    calibration,
-    calibration_error,
-    class_scores,
-    confusion,
-    ratios,
-)
+from keras_bert_impl.utils.io.paths import without_folders
 
 _MOST_CELLS = 20  # maximum number of classes in a confusion matrix
 _MOST_ERRORS = 20
@@ -53,52 +53,54 @@ class Predicted(NamedTuple):
 
 
 def predicted_scores(subject: Subject) -> Predicted | None:
-    found = read_predictions(subject)
-    if found is None:
+    table = read_predictions(subject)
+    if table is None:
         if subject.model is None:
             return None
         names = [str(name) for name in subject.model.labels]
         scores = np.asarray(subject.model.predict(subject.examples.texts, verbose=0))
         is_numeric = subject.examples.is_numeric
         return Predicted(names, scores, None if is_numeric else subject.model.decide(scores))
-    headings, rows = found
+    headings, rows = table
     first = 1 if headings[:1] == ["label"] else 0
     names, cells = headings[first:], [row[first:] for row in rows]
     scores = np.array(cells, "float64").reshape(len(rows), -1)
     labels = [row[0] for row in rows] if first else []
-    return Predicted(names, scores, _chosen(names, scores, labels, subject.examples))
+    return Predicted(names, scores, _convert_labels(names, scores, labels, subject.examples))
 
 
-def _chosen(names, scores, labels, examples):
+def _convert_labels(names, scores, labels, examples):
     """Converts predicted labels to `Predicted.chosen`."""
     if examples.is_numeric:
         return None
     if examples.is_multi_label:
         sets = (set(next(csv.reader([label]), [])) for label in labels)
-        return np.array([[name in found for name in names] for found in sets]).reshape(scores.shape)
+        return np.array([[name in label_set for name in names] for label_set in sets]).reshape(
+            scores.shape
+        )
     # An example with NaN scores has no predicted label.
     places = {name: place for place, name in enumerate(names)}
     return np.array([places.get(label, row.argmax()) for label, row in zip(labels, scores)], int)
 
 
 def outcome(subject: Subject) -> Outcome | None:
-    found = predicted_scores(subject)
-    return None if found is None else _outcome(subject, *found)
+    predicted = predicted_scores(subject)
+    return None if predicted is None else _build_outcome(subject, *predicted)
 
 
-def _outcome(subject, names, scores, chosen):
+def _build_outcome(subject, names, scores, choices):
     examples, is_multi_label = subject.examples, subject.examples.is_multi_label
     default: tuple[str, ...] = ("accuracy", "macro_f1")
     if is_multi_label:
         default = tuple(MULTI_LABEL_METRICS)
-        labels, predictions = examples.multi_hot(names) > 0.5, chosen > 0
+        labels, predictions = examples.multi_hot(names) > 0.5, choices > 0
     elif examples.is_numeric:
         default = ("pearson", "spearman", "mean_squared_error")
         labels, predictions = np.array(examples.labels, "float64"), scores[:, 0]
     else:
-        labels, predictions = examples.class_numbers(names), chosen
-    known = {*METRICS, *default, *class_metrics(names)}
-    in_run = [name for name in subject.run.scores if name in known]
+        labels, predictions = examples.class_numbers(names), choices
+    metric_names = {*METRICS, *default, *class_metrics(names)}
+    in_run = [name for name in subject.run.scores if name in metric_names]
     metrics = {
         name: metric_named(name, names, is_multi_label)
         for name in in_run or examples.metrics or default
@@ -107,33 +109,33 @@ def _outcome(subject, names, scores, chosen):
 
 
 def sections(subject: Subject) -> list[Section]:
-    found = predicted_scores(subject)
-    if found is None:
+    predicted = predicted_scores(subject)
+    if predicted is None:
         return []
-    names, scores, _ = found
+    names, scores, _ = predicted
     if np.isnan(scores).any():
         text = "Some scores are NaN: the training diverged. Lower the learning rate."
         return [Section("Scores", page.paragraph(text))]
-    result = _outcome(subject, *found)
+    result = _build_outcome(subject, *predicted)
     first = scores_section(scores_of(result), subject.scored_as("examples"))
     if subject.examples.is_numeric:
-        return [first, *_regression(subject, result)]
+        return [first, *_render_regression(subject, result)]
     if subject.examples.is_multi_label:
-        return [first, *_multi_label(subject, names, scores, result)]
+        return [first, *_render_multi_label(subject, names, scores, result)]
     labels, predictions = result.labels, result.predictions
     counts = confusion(labels, predictions, len(names))
     parts = [
         first,
-        _classes(class_scores(names, counts)),
+        _render_classes(class_scores(names, counts)),
         confusion_section(names, counts),
-        _reliability(scores.max(axis=1), labels == scores.argmax(axis=1)),
+        _render_reliability(scores.max(axis=1), labels == scores.argmax(axis=1)),
     ]
     if len(names) == 2:
-        parts.append(_thresholds(subject.model, names, labels, scores))
+        parts.append(_render_thresholds(subject.model, names, labels, scores))
     loss = -np.log(np.maximum(scores[np.arange(len(labels)), labels], 1e-30))
     wrong = np.flatnonzero(labels != predictions)
     order = wrong[np.argsort(-loss[wrong], kind="stable")]
-    return [*parts, _errors(subject, found, labels, order)]
+    return [*parts, _render_errors(subject, predicted, labels, order)]
 
 
 def scores_of(result: Outcome) -> list[Score]:
@@ -143,10 +145,10 @@ def scores_of(result: Outcome) -> list[Score]:
     ]
 
 
-def _classes(scores):
+def _render_classes(scores):
     rows = [
-        [one.name, *map(page.score, (one.precision, one.recall, one.f1)), one.support]
-        for one in scores
+        [score.name, *map(page.score, (score.precision, score.recall, score.f1)), score.support]
+        for score in scores
     ]
     headings = ["class", "precision", "recall", "F1", "examples"]
     return Section("Classes", page.table(headings, rows))
@@ -155,7 +157,7 @@ def _classes(scores):
 def confusion_section(names: list[str], counts: np.ndarray) -> Section:
     """Returns the confusion matrix. With many classes, lists only the most frequent confusions."""
     if len(names) > _MOST_CELLS:
-        return Section("Confusion", _confused_pairs(names, counts))
+        return Section("Confusion", _list_confused_pairs(names, counts))
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     head = "".join(f'<th scope="col">{escape(name)}</th>' for name in names)
     lines = []
@@ -178,7 +180,7 @@ def confusion_section(names: list[str], counts: np.ndarray) -> Section:
     return Section("Confusion", html, [picture])
 
 
-def _confused_pairs(names, counts):
+def _list_confused_pairs(names, counts):
     wrong = counts - np.diag(np.diag(counts))
     order = np.argsort(-wrong, axis=None, kind="stable")[:_MOST_CELLS]
     pairs = [divmod(int(place), len(names)) for place in order]
@@ -186,7 +188,7 @@ def _confused_pairs(names, counts):
     return page.table(["true", "predicted", "examples"], rows, "The most frequent confusions")
 
 
-def _reliability(confidences, is_right):
+def _render_reliability(confidences, is_right):
     bins = calibration(confidences, is_right)[0]
     error, low, high = calibration_error(confidences, is_right)
     picture = charts.reliability("reliability", "Reliability", bins, "accuracy")
@@ -202,45 +204,45 @@ def _reliability(confidences, is_right):
     return Section("Reliability", html, [picture])
 
 
-def _thresholds(model, names, labels, scores):
+def _render_thresholds(model, names, labels, scores):
     """Returns a section with precision and recall by threshold, for a binary classifier.
 
     If the model has a threshold, the section shows the class with the threshold. Otherwise, the
     section shows the class with fewer examples.
     """
     rare = int((labels == 1).sum() <= (labels == 0).sum())
-    ((name, chosen),) = (model and model.thresholds or {names[rare]: None}).items()
+    ((name, threshold),) = (model and model.thresholds or {names[rare]: None}).items()
     column = names.index(name)
-    found = by_threshold(labels == column, scores[:, column])
-    xs = [one.threshold for one in found]
+    points = by_threshold(labels == column, scores[:, column])
+    xs = [point.threshold for point in points]
     columns = {"precision": "s0", "recall": "s1", "f1": "s2"}
     series = [
-        charts.Series(key.replace("f1", "F1"), xs, [getattr(one, key) for one in found], color)
+        charts.Series(key.replace("f1", "F1"), xs, [getattr(point, key) for point in points], color)
         for key, color in columns.items()
     ]
-    of_model = ""
-    if chosen is not None:
-        series.append(charts.Series("", (chosen, chosen), (0, 1), "muted"))
-        of_model = f", {chosen:.4f} in this model (vertical line)"
+    note = ""
+    if threshold is not None:
+        series.append(charts.Series("", (threshold, threshold), (0, 1), "muted"))
+        note = f", {threshold:.4f} in this model (vertical line)"
     axes = charts.Axis(f"threshold of {name}", (0, 1)), charts.Axis("score", (0, 1))
     picture = charts.curves("thresholds", "Precision and recall by threshold", series, *axes)
-    best = max(found, key=lambda one: one.f1)
+    best = max(points, key=lambda point: point.f1)
     html = page.paragraph(
-        f"{name} is predicted if its probability is at least the threshold{of_model}. The best F1 "
+        f"{name} is predicted if its probability is at least the threshold{note}. The best F1 "
         f"on these examples, {best.f1:.4f}, is at {best.threshold:.2f}. This F1 is optimistic, "
         "because the threshold was chosen on the same examples."
     )
-    rows = [[o.threshold, number(o.precision), o.recall, o.f1] for o in found[::10]]
+    rows = [[o.threshold, number(o.precision), o.recall, o.f1] for o in points[::10]]
     table = page.table(["threshold", "precision", "recall", "F1"], rows)
     return Section("Thresholds", html + page.charts([picture]) + page.details("as a table", table),
                    [picture])  # fmt: skip
 
 
-def _errors(subject, found, labels, order):
-    names, scores, chosen = found
+def _render_errors(subject, predictions, labels, order):
+    names, scores, choices = predictions
     examples, boxes = subject.examples, []
-    for place, row in enumerate(_without_repeated_texts(examples.texts, order)[:_MOST_ERRORS]):
-        true, predicted = labels[row], int(chosen[row])
+    for place, row in enumerate(_drop_repeated_texts(examples.texts, order)[:_MOST_ERRORS]):
+        true, predicted = labels[row], int(choices[row])
         lines: list[tuple[str, Any]] = [
             ("text", shown_text(examples.texts[row])),
             ("true", f"{names[true]} ({scores[row, true]:.1%})"),
@@ -255,11 +257,11 @@ def _errors(subject, found, labels, order):
     return Section("Worst errors", errors_html(len(order), len(labels), boxes, subject.model))
 
 
-def _without_repeated_texts(texts, rows):
-    found: dict[Hashable, int] = {}
+def _drop_repeated_texts(texts, rows):
+    first_rows: dict[Hashable, int] = {}
     for row in rows:
-        found.setdefault(same_text(texts[row]), row)
-    return list(found.values())
+        first_rows.setdefault(same_text(texts[row]), row)
+    return list(first_rows.values())
 
 
 def errors_html(wrong: int, count: int, boxes: list[str], model: Any) -> str:
@@ -283,20 +285,24 @@ def shown_text(text: Any) -> Html:
 # === Multi-label classification and regression ===
 
 
-def _multi_label(subject, names, scores, result):
-    labels, chosen = result.labels, result.predictions
-    columns = zip(*(x.sum(axis=0).tolist() for x in (labels & chosen, labels, chosen)), strict=True)
+def _render_multi_label(subject, names, scores, result):
+    labels, predictions = result.labels, result.predictions
+    columns = zip(
+        *(x.sum(axis=0).tolist() for x in (labels & predictions, labels, predictions)), strict=True
+    )
     rows = [
-        [name, *map(page.score, ratios(hits, wanted, found)), wanted]
-        for name, (hits, wanted, found) in zip(names, columns, strict=True)
+        [name, *map(page.score, ratios(hits, true_count, predicted_count)), true_count]
+        for name, (hits, true_count, predicted_count) in zip(names, columns, strict=True)
     ]
     distance = np.abs(labels - scores).sum(axis=1)
-    wrong = np.flatnonzero((labels != chosen).any(axis=1))
+    wrong = np.flatnonzero((labels != predictions).any(axis=1))
     boxes = []
     order = wrong[np.argsort(-distance[wrong], kind="stable")]
-    for row in _without_repeated_texts(subject.examples.texts, order)[:_MOST_ERRORS]:
-        sets = ([name for name, is_in in zip(names, of[row]) if is_in] for of in (labels, chosen))
-        true, predicted = (", ".join(one) or "none" for one in sets)
+    for row in _drop_repeated_texts(subject.examples.texts, order)[:_MOST_ERRORS]:
+        sets = (
+            [name for name, is_in in zip(names, of[row]) if is_in] for of in (labels, predictions)
+        )
+        true, predicted = (", ".join(label_names) or "none" for label_names in sets)
         text = shown_text(subject.examples.texts[row])
         boxes.append(page.example([("text", text), ("true", true), ("predicted", predicted)]))
     headings = ["label", "precision", "recall", "F1", "examples"]
@@ -307,7 +313,7 @@ def _multi_label(subject, names, scores, result):
     ]
 
 
-def _regression(subject, result):
+def _render_regression(subject, result):
     labels, predictions = result.labels, result.predictions
     both = np.concatenate([labels, predictions])
     margin = 0.05 * (np.ptp(both) or 1.0)

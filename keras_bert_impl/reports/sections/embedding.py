@@ -2,33 +2,33 @@
 
 import numpy as np
 
+from keras_bert_impl.data.scores.decisions import unit_length
+from keras_bert_impl.data.scores.metrics import METRICS, ranks
 from keras_bert_impl.reports import charts, page
 from keras_bert_impl.reports.page import Section, user_text
 from keras_bert_impl.reports.run_files import Subject, read_predictions
 from keras_bert_impl.reports.sections.classification import shown_text
 from keras_bert_impl.reports.sections.scores import proportion, resampled, scores_html
 from keras_bert_impl.tasks.embedding.similarity import anchor_ranks
-from keras_bert_impl.tasks.scores.decisions import unit_length
-from keras_bert_impl.tasks.scores.metrics import METRICS, ranks
 
 _MOST_TEXTS = 400
 _MOST_ROWS = 15
 
 
 def sections(subject: Subject) -> list[Section]:
-    examples, predictions = subject.examples, _predictions(subject)
-    found = []
+    examples, predictions = subject.examples, _read_cosines(subject)
+    task_sections = []
     if predictions is not None:
-        of_task = _ranks if examples.labels is None else _similarities
-        found = of_task(subject, predictions)
+        render = _render_ranks if examples.labels is None else _render_similarities
+        task_sections = render(subject, predictions)
     if subject.model is None:
-        return found
+        return task_sections
     texts = list(dict.fromkeys(text for row in examples.texts for text in row))[:_MOST_TEXTS]
     vectors = unit_length(subject.model.predict(texts, verbose=0))
-    return [*found, _map(texts, vectors), _neighbors(texts, vectors)]
+    return [*task_sections, _map(texts, vectors), _render_neighbors(texts, vectors)]
 
 
-def _predictions(subject):
+def _read_cosines(subject):
     """Reads or computes the cosines, and the ranks of unlabeled pairs; float64 `[examples, ...]`."""
     predictions, model, examples = read_predictions(subject), subject.model, subject.examples
     if predictions is not None:
@@ -40,7 +40,7 @@ def _predictions(subject):
     return np.asarray(model.similarities(examples.texts), "float64")[:, None]
 
 
-def _ranks(subject, predictions):
+def _render_ranks(subject, predictions):
     ranks = predictions[:, -1]
     scores = [
         resampled("mrr", lambda ranks: np.mean(1 / ranks), ranks),
@@ -60,7 +60,7 @@ def _ranks(subject, predictions):
     return [first, Section("Worst errors", html)]
 
 
-def _similarities(subject, predictions):
+def _render_similarities(subject, predictions):
     labels, cosines = np.array(subject.examples.labels, "float64"), predictions[:, 0]
     scores = [resampled(n, METRICS[n], labels, cosines) for n in ("spearman", "pearson")]
     cloud = charts.Series("", labels, cosines)
@@ -90,9 +90,9 @@ def principal_components(vectors: np.ndarray, count: int = 2) -> tuple[np.ndarra
         component explains, `[count]`.
     """
     centered = np.asarray(vectors, "float64") - np.mean(vectors, axis=0)
-    left, sizes, _ = np.linalg.svd(centered, full_matrices=False)
+    left_vectors, sizes, _ = np.linalg.svd(centered, full_matrices=False)
     total = max(float(np.sum(sizes**2)), 1e-30)
-    return left[:, :count] * sizes[:count], sizes[:count] ** 2 / total
+    return left_vectors[:, :count] * sizes[:count], sizes[:count] ** 2 / total
 
 
 def _map(texts, vectors):
@@ -110,13 +110,13 @@ def _map(texts, vectors):
     return Section("Map", page.paragraph(text) + page.charts([picture]), [picture])
 
 
-def _neighbors(texts, vectors):
+def _render_neighbors(texts, vectors):
     cosines = vectors @ vectors.T - 2 * np.eye(len(texts))
     rows = []
     for row in range(min(_MOST_ROWS, len(texts))):
         nearest = int(cosines[row].argmax())
-        shown = user_text(texts[row], 200), user_text(texts[nearest], 200)
-        rows.append([*shown, float(cosines[row, nearest])])
+        pair = user_text(texts[row], 200), user_text(texts[nearest], 200)
+        rows.append([*pair, float(cosines[row, nearest])])
     if len(texts) < 2:
         return Section("Nearest neighbors", page.paragraph("There is only one text."))
     table = page.table(["text", "nearest of the others", "cosine"], rows, first="cell")

@@ -5,14 +5,14 @@ import numbers
 import shlex
 from typing import Any
 
-from keras_bert_impl.io.paths import without_folders
+from keras_bert_impl.data.scores.comparison import BASELINES
+from keras_bert_impl.data.tables.examples import join_names
 from keras_bert_impl.reports import charts, page
 from keras_bert_impl.reports.page import Section, number
 from keras_bert_impl.reports.run_files import Run
 from keras_bert_impl.reports.sections.scores import score_name, without_repeated_loss
-from keras_bert_impl.tasks.data.examples import join_names
-from keras_bert_impl.tasks.scores.comparison import BASELINES
 from keras_bert_impl.training.runs.reports import KEY as SCORE
+from keras_bert_impl.utils.io.paths import without_folders
 
 # Values in `metrics.jsonl` that are not metrics of the model.
 _NOT_CURVES = {"step", "epoch", "seconds", "seconds_left", SCORE}
@@ -27,18 +27,18 @@ _OFF: tuple = (None, False, "", [], {})
 def settings_section(run: Run) -> Section:
     """Returns the section of settings that differ from their defaults."""
     if run.changed is None:
-        shown, note = {k: v for k, v in run.settings.items() if v not in _OFF}, ""
+        settings, note = {k: v for k, v in run.settings.items() if v not in _OFF}, ""
     else:
-        shown, note = run.changed, "All other settings have their defaults."
-    html = page.table(["setting", "value"], [[k, _value(v)] for k, v in shown.items()])
+        settings, note = run.changed, "All other settings have their defaults."
+    html = page.table(["setting", "value"], [[k, _format_value(v)] for k, v in settings.items()])
     return Section("Settings", html + (page.paragraph(note) if note else ""))
 
 
-def _value(value):
+def _format_value(value):
     if isinstance(value, (list, tuple)):
         return ", ".join(map(str, value))
     if isinstance(value, dict):
-        return ", ".join(f"{name}: {one}" for name, one in value.items())
+        return ", ".join(f"{name}: {setting}" for name, setting in value.items())
     if isinstance(value, bool) or value is None:
         return {True: "true", False: "false", None: "none"}[value]
     return value if isinstance(value, (int, float)) else without_folders(str(value))
@@ -46,17 +46,17 @@ def _value(value):
 
 def source_of(run: Run, name: str) -> str:
     """Returns the file name of the `train` or `dev` set, or ""."""
-    return without_folders(str(_mapping(run.data, name).get("source") or ""))
+    return without_folders(str(_read_mapping(run.data, name).get("source") or ""))
 
 
 def count_of(run: Run, name: str) -> int | None:
     """Returns the number of examples in the `train` or `dev` set, or None."""
-    found = _mapping(run.data, name).get("examples")
-    return found if isinstance(found, int) else None
+    count = _read_mapping(run.data, name).get("examples")
+    return count if isinstance(count, int) else None
 
 
 def is_regression(run: Run) -> bool:
-    return _mapping(run.data, "summary").get("labels") == "numbers"
+    return _read_mapping(run.data, "summary").get("labels") == "numbers"
 
 
 def is_of_baseline(name: str) -> bool:
@@ -72,7 +72,7 @@ def verdict_section(run: Run) -> Section | None:
     keys = [key.partition("/") for key in run.scores if is_of_baseline(key)]
     names = dict.fromkeys(name for _, _, name in keys)
     rows = [["model", *(_score(run, name) for name in names)]]
-    for baseline in dict.fromkeys(one for one, _, _ in keys):
+    for baseline in dict.fromkeys(prefix for prefix, _, _ in keys):
         rows.append([baseline, *(_score(run, f"{baseline}/{name}") for name in names)])
     return Section("Verdict", html + page.table(["scores of", *map(score_name, names)], rows))
 
@@ -84,17 +84,17 @@ def _score(run, name):
 
 def data_section(run: Run) -> Section | None:
     """Returns the section about the training and validation set; None if both are unknown."""
-    summary = _mapping(run.data, "summary")
-    sets = {name: _mapping(run.data, name) for name in _SETS if _mapping(run.data, name)}
+    summary = _read_mapping(run.data, "summary")
+    sets = {name: _read_mapping(run.data, name) for name in _SETS if _read_mapping(run.data, name)}
     if not (summary or sets):
         return None
     rows = [[_SETS[name], source_of(run, name), summary.get(f"{name}_rows", "")] for name in sets]
     html = page.table(["set", "source", "examples"], rows)
-    html += _sequence_lengths(summary)
-    html += "".join(page.paragraph(f"Warning: {one}") for one in _texts(summary))
+    html += _describe_lengths(summary)
+    html += "".join(page.paragraph(f"Warning: {warning}") for warning in _read_warnings(summary))
     drawings = []
     for name in sets:
-        counts = _numbers(summary, f"{name}_labels")
+        counts = _read_numbers(summary, f"{name}_labels")
         if counts and not is_regression(run) and len(counts) <= _MOST_CLASSES:
             title = f"Labels of the {_SETS[name]} set"
             drawings.append(
@@ -103,12 +103,14 @@ def data_section(run: Run) -> Section | None:
     return Section("Data", html + page.charts(drawings), drawings)
 
 
-def _sequence_lengths(summary):
-    lengths = _numbers(summary, "lengths")
+def _describe_lengths(summary):
+    lengths = _read_numbers(summary, "lengths")
     if not lengths:
         return ""
-    shown = ", ".join(f"{_percentile(key)} {number(n)}" for key, n in lengths.items())
-    text = f"Sequence length in tokens: {shown}."
+    percentiles = ", ".join(
+        f"{_describe_percentile(key)} {number(n)}" for key, n in lengths.items()
+    )
+    text = f"Sequence length in tokens: {percentiles}."
     if isinstance(summary.get("max_length"), int):
         text += f" max_length is {summary['max_length']:,}."
     share = summary.get("truncated")
@@ -117,27 +119,27 @@ def _sequence_lengths(summary):
     return page.paragraph(text)
 
 
-def _percentile(key):
+def _describe_percentile(key):
     return f"{key}% up to" if str(key).isdigit() else {"max": "longest"}.get(key, str(key))
 
 
-def _mapping(content: dict[str, Any], name: str) -> dict[str, Any]:
-    found = content.get(name)
-    return found if isinstance(found, dict) else {}
+def _read_mapping(content: dict[str, Any], name: str) -> dict[str, Any]:
+    mapping = content.get(name)
+    return mapping if isinstance(mapping, dict) else {}
 
 
-def _numbers(content: dict[str, Any], name: str) -> dict[str, float]:
-    return {k: v for k, v in _mapping(content, name).items() if isinstance(v, (int, float))}
+def _read_numbers(content: dict[str, Any], name: str) -> dict[str, float]:
+    return {k: v for k, v in _read_mapping(content, name).items() if isinstance(v, (int, float))}
 
 
-def _texts(summary):
-    found = summary.get("warnings")
-    return [one for one in found if isinstance(one, str)] if isinstance(found, list) else []
+def _read_warnings(summary):
+    texts = summary.get("warnings")
+    return [text for text in texts if isinstance(text, str)] if isinstance(texts, list) else []
 
 
 def curves_section(runs: list[Run]) -> Section | None:
     """Returns the learning curves of a run, or of several runs in one chart."""
-    runs = [run._replace(metrics=[*_with_named_score(run)]) for run in runs]
+    runs = [run._replace(metrics=[*_name_scores(run)]) for run in runs]
     names: dict[str, None] = {}
     for run in runs:
         for line in run.metrics:
@@ -145,7 +147,7 @@ def curves_section(runs: list[Run]) -> Section | None:
                 k.removeprefix(_HELD_OUT) for k, v in line.items() if _is_curve(k, v)
             )
     names = without_repeated_loss(names)
-    drawings = {name: _curve(runs, name) for name in names}
+    drawings = {name: _draw_curve(runs, name) for name in names}
     if not drawings:
         return None
     # metrics that are also computed on validation examples, or the losses if there are none
@@ -154,21 +156,25 @@ def curves_section(runs: list[Run]) -> Section | None:
     first = [
         drawings[name] for name in names if name in held_out or (not held_out and "loss" in name)
     ]
-    others = [drawing for drawing in drawings.values() if drawing not in first]
+    other_drawings = [drawing for drawing in drawings.values() if drawing not in first]
     html = page.charts(first)
-    if others:
-        html += page.details("learning rate, speed and other curves", page.charts(others))
+    if other_drawings:
+        html += page.details("learning rate, speed and other curves", page.charts(other_drawings))
     return Section("Learning curves", html, list(drawings.values()))
 
 
-def _with_named_score(run):
+def _name_scores(run):
     name = _HELD_OUT + next(iter(run.scores), "score")
     for line in run.metrics:
         yield {name: line[SCORE], **line} if SCORE in line else line
 
 
-def _curve(runs, name):
-    series = [one for n, run in enumerate(runs) for one in _series(run, name, n, len(runs) > 1)]
+def _draw_curve(runs, name):
+    series = [
+        curve
+        for n, run in enumerate(runs)
+        for curve in _generate_series(run, name, n, len(runs) > 1)
+    ]
     title = score_name(name)
     axes = charts.Axis("steps"), charts.Axis("")
     return charts.curves(f"curve-{name}", title[0].upper() + title[1:], series, *axes)
@@ -179,14 +185,17 @@ def _is_curve(key, value):
     return is_number and key not in _NOT_CURVES
 
 
-def _series(run, name, position, is_one_of_several):
+def _generate_series(run, name, position, is_one_of_several):
     """Yields the training curve and the validation curve of a metric.
 
     If a chart shows several runs, each run has only one curve: the validation curve, or the
     training curve if there is no validation curve.
     """
     color = charts.SERIES[position % len(charts.SERIES)]
-    for key, label, other in ((name, "training", color), (_HELD_OUT + name, "validation", "s1")):
+    for key, label, single_color in (
+        (name, "training", color),
+        (_HELD_OUT + name, "validation", "s1"),
+    ):
         lines = [line for line in run.metrics if _is_curve(key, line.get(key))]
         has_held_out = any(_HELD_OUT + name in line for line in run.metrics)
         if not lines or (is_one_of_several and key == name and has_held_out):
@@ -195,7 +204,7 @@ def _series(run, name, position, is_one_of_several):
         if is_one_of_several:
             yield charts.Series(run.name, xs, ys, color)
         else:
-            yield charts.Series(label, xs, ys, other)
+            yield charts.Series(label, xs, ys, single_color)
 
 
 # === Use ===
@@ -223,7 +232,7 @@ def use_section(run: Run) -> Section | None:
         load = f"from keras_bert_impl import Encoder\n\nEncoder.from_pretrained({model!r})"
         html = f"<h3>In Python</h3>{page.code(load)}"
         if run.records is not None:
-            html += f"<h3>Repeat it</h3>{page.code(_pretrain_again(run))}"
+            html += f"<h3>Repeat it</h3>{page.code(_format_pretrain_command(run))}"
         return Section("Use it", html)
     load = (
         "from keras_bert_impl import load_tuned\n\n"
@@ -234,49 +243,53 @@ def use_section(run: Run) -> Section | None:
         f"keras-bert export --model {path} --out {exported}\nkeras-bert serve {exported}"
     )
     html = f"<h3>In Python</h3>{page.code(load)}<h3>On the command line</h3>{page.code(shell)}"
-    html += f"<h3>Repeat it</h3>{page.code(_finetune_again(run))}"
-    if not _mapping(run.data, "read_with"):
+    html += f"<h3>Repeat it</h3>{page.code(_format_finetune_command(run))}"
+    if not _read_mapping(run.data, "read_with"):
         html += page.paragraph("Add the text and label columns that you used in this run.")
     return Section("Use it", html)
 
 
-def _pretrain_again(run):
+def _format_pretrain_command(run):
     settings = dict(run.changed or {})
     if isinstance(settings.get("model"), dict):
         settings["model"] = f"{run.name}/model/config.json"
     records = shlex.quote(without_folders(run.records))
-    return _command(f"keras-bert pretrain {records}", {"out": f"{run.name}-again"} | settings)
+    return _format_command(
+        f"keras-bert pretrain {records}", {"out": f"{run.name}-again"} | settings
+    )
 
 
-def _finetune_again(run):
+def _format_finetune_command(run):
     settings = dict(run.changed or {})
-    options = _mapping(run.data, "read_with")
-    sources = [_mapping(run.data, name).get("source") for name in _SETS]
+    options = _read_mapping(run.data, "read_with")
+    sources = [_read_mapping(run.data, name).get("source") for name in _SETS]
     if not options:
         options = dict(zip(_SETS, sources))
     options = {
-        name: _as_typed(value, sources) if name in _PLACES else value
+        name: _restore_typed_path(value, sources) if name in _PLACES else value
         for name, value in options.items()
         if name != "seed" and value is not None  # the seed is always included
     }
-    given = {"model": settings.pop("model", None) or "MODEL"} | options
-    return _command("keras-bert finetune", given | {"out": f"{run.name}-again"} | settings)
+    first_options = {"model": settings.pop("model", None) or "MODEL"} | options
+    return _format_command(
+        "keras-bert finetune", first_options | {"out": f"{run.name}-again"} | settings
+    )
 
 
-def _command(start, options):
+def _format_command(start, options):
     """Returns a command with its options, wrapped into lines."""
     lines = [start]
     for name, value in options.items():
         if name in ("model", "teacher", "generator") and value is not None:
             value = without_folders(str(value))
-        words = _option(name, value)
+        words = _format_option(name, value)
         if len(lines[-1]) + len(words) > _WIDTH:
             lines.append("   ")
         lines[-1] += f" {words}"
     return " \\\n".join(lines)
 
 
-def _option(name, value):
+def _format_option(name, value):
     option = f"--{name.replace('_', '-')}"
     if isinstance(value, bool):
         return option if value else f"--no-{option[2:]}"
@@ -287,8 +300,8 @@ def _option(name, value):
     return f"{option} {shlex.quote('null' if value is None else str(value))}"
 
 
-def _as_typed(path, sources):
+def _restore_typed_path(path, sources):
     """Returns a relative path unchanged, or the file name of an absolute path."""
     path = str(path)
-    known = [str(one) for one in sources if one and path.endswith(f"/{one}")]
-    return max(known, key=len, default=without_folders(path))
+    matches = [str(source) for source in sources if source and path.endswith(f"/{source}")]
+    return max(matches, key=len, default=without_folders(path))

@@ -5,13 +5,13 @@ from typing import Any
 
 import numpy as np
 
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.paths import without_folders
-from keras_bert_impl.io.reading import read_json
 from keras_bert_impl.pretraining.examples.records import MANIFEST
 from keras_bert_impl.reports import charts, page
 from keras_bert_impl.reports.page import Html, Section, user_text
 from keras_bert_impl.reports.run_files import Run, Subject
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.io.paths import without_folders
+from keras_bert_impl.utils.io.reading import read_json
 
 _EVERY = 6  # one of six tokens is masked
 _MOST_TEXTS = 5
@@ -56,13 +56,13 @@ def sections(subject: Subject) -> list[Section]:
     model = subject.model
     boxes = []
     for text in subject.examples[:_MOST_TEXTS]:
-        masked, words = _masked(model.tokenizer, text[:_MOST_CHARACTERS])
+        masked, words = _mask_words(model.tokenizer, text[:_MOST_CHARACTERS])
         if not words:
             continue
         fillings = model.fill([masked], top_k=3)[0]
         rows = [
-            [word, ", ".join(f"{f.token} {f.score:.1%}" for f in found)]
-            for word, found in zip(words, fillings)
+            [word, ", ".join(f"{f.token} {f.score:.1%}" for f in candidates)]
+            for word, candidates in zip(words, fillings)
         ]
         lines = [
             ("text", user_text(masked)),
@@ -73,7 +73,7 @@ def sections(subject: Subject) -> list[Section]:
     return [Section("Masked words", page.paragraph(text) + "".join(boxes))] if boxes else []
 
 
-def _masked(tokenizer, text):
+def _mask_words(tokenizer, text):
     """Replaces every sixth word with the mask token; returns the text and the masked words."""
     words = text.split()
     places = np.arange(_EVERY // 2, len(words), _EVERY)

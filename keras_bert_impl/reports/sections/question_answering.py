@@ -4,6 +4,8 @@ from typing import Any
 
 import numpy as np
 
+from keras_bert_impl.data.prediction_files import read_column
+from keras_bert_impl.data.scores.squad import scores_of_questions
 from keras_bert_impl.reports import charts, page
 from keras_bert_impl.reports.page import Html, Section, escape, user_text
 from keras_bert_impl.reports.run_files import (
@@ -13,29 +15,31 @@ from keras_bert_impl.reports.run_files import (
     stored_predictions,
 )
 from keras_bert_impl.reports.sections.scores import proportion, resampled, scores_section
-from keras_bert_impl.tasks.base.prediction_files import read_column
-from keras_bert_impl.tasks.question_answering.metrics import scores_of_questions
 
 _MOST_ERRORS = 20
 _WINDOW = 160  # number of context characters on each side of an answer
 
 
 def sections(subject: Subject) -> list[Section]:
-    answers = _predictions(subject)
+    answers = _read_answers(subject)
     if answers is None:
         return []
     examples = subject.examples
     texts = dict(zip(examples.ids, answers))
     scores = 100 * np.column_stack(scores_of_questions(examples, texts))  # in percent
-    found = [
+    metric_scores = [
         proportion("exact match", scores[:, 0] == 100, scale=100),
         resampled("F1", np.mean, scores[:, 1]),
     ]
-    section = scores_section(found, f"{subject.scored_as('questions')}, in percent")
-    return [section, _by_first_word(examples, scores), _errors(subject, answers, scores)]
+    section = scores_section(metric_scores, f"{subject.scored_as('questions')}, in percent")
+    return [
+        section,
+        _group_by_first_word(examples, scores),
+        _render_errors(subject, answers, scores),
+    ]
 
 
-def _predictions(subject):
+def _read_answers(subject):
     """Reads the predicted answer to each question, or predicts the answers if there is no file."""
     path = stored_predictions(subject)
     if path is not None:
@@ -43,7 +47,7 @@ def _predictions(subject):
     return None if subject.model is None else subject.model.answer(subject.examples.pairs)
 
 
-def _by_first_word(examples, scores):
+def _group_by_first_word(examples, scores):
     kinds: dict[str, list[int]] = {}
     for row, question in enumerate(examples.questions):
         kinds.setdefault(question.split()[0].lower() if question.split() else "", []).append(row)
@@ -57,7 +61,7 @@ def _by_first_word(examples, scores):
     return Section("Questions", html, [picture])
 
 
-def _errors(subject, answers, scores):
+def _render_errors(subject, answers, scores):
     examples, boxes = subject.examples, []
     wrong = np.flatnonzero(scores[:, 0] == 0)
     order = wrong[np.argsort(scores[wrong, 1], kind="stable")]

@@ -5,10 +5,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from keras_bert_impl.data.scores.metrics import OF_CLASS, RANKING
+from keras_bert_impl.data.scores.statistics import SAMPLES, Interval, bootstrap, wilson
 from keras_bert_impl.reports import page
 from keras_bert_impl.reports.page import Section
-from keras_bert_impl.tasks.scores.metrics import OF_CLASS, RANKING
-from keras_bert_impl.tasks.scores.statistics import SAMPLES, Interval, bootstrap, wilson
 
 _PROPORTIONS = {"accuracy", "subset_accuracy"}
 _HOW = {
@@ -33,8 +33,8 @@ class Score(NamedTuple):
 
 def proportion(name: str, is_right: Any, scale: float = 1.0) -> Score:
     """Returns the fraction of correct examples, multiplied by `scale`, with a Wilson interval."""
-    found = wilson(is_right)
-    return Score(name, Interval(*(scale * bound for bound in found)), True)
+    interval = wilson(is_right)
+    return Score(name, Interval(*(scale * bound for bound in interval)), True)
 
 
 def resampled(name: str, metric: Callable[..., float], *columns: Any) -> Score:
@@ -74,8 +74,8 @@ def scores_html(scores: list[Score], examples: str, note: str = "") -> str:
         examples: text that describes the examples, such as "14 examples of dev.csv".
     """
     rows = [
-        [score_name(one.name), page.score(one.interval.value), page.bounds(one.interval)]
-        for one in scores
+        [score_name(score.name), page.score(score.interval.value), page.bounds(score.interval)]
+        for score in scores
     ]
     html = page.table(["score", "value", "95% confidence interval"], rows, examples)
     return html + page.paragraph(f"{how(scores)} {note}".strip())
@@ -87,10 +87,10 @@ def scores_section(scores: list[Score], examples: str, note: str = "") -> Sectio
 
 def how(scores: list[Score]) -> str:
     kinds: dict[bool, list[str]] = {}
-    for one in scores:
-        kinds.setdefault(one.is_proportion, []).append(score_name(one.name))
+    for score in scores:
+        kinds.setdefault(score.is_proportion, []).append(score_name(score.name))
     parts = [f"{_HOW[kind]} ({', '.join(dict.fromkeys(names))})" for kind, names in kinds.items()]
     text = f"Confidence intervals: {'; '.join(parts)}."
-    if any(page.bounds(one.interval) == page.NO_INTERVAL for one in scores):
+    if any(page.bounds(score.interval) == page.NO_INTERVAL for score in scores):
         text += f" {page.NO_INTERVAL}: no interval, because of fewer than 50 examples or equal resamples."
     return text

@@ -4,7 +4,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-_TOKENS = 8192  # tokens per chunk, including padding; the same limits as in `graphs/chunks.py`
+_TOKENS = (
+    8192  # tokens per chunk, including padding; the same limits as in `serving/graphs/chunks.py`
+)
 _TOKENS_OF_A_RUN = 64
 
 

@@ -9,14 +9,15 @@ from typing import Annotated
 
 import keras
 
-from keras_bert_impl.cards import as_code, as_code_block, export_card, save_card
-from keras_bert_impl.graphs.formats import NETWORK_ENTRIES, check_drop, check_target, save_tokenizer
-from keras_bert_impl.graphs.networks import Network, encoder_of, network_of
-from keras_bert_impl.interop import huggingface_config
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.files import replace_directory
-from keras_bert_impl.io.paths import local_path
-from keras_bert_impl.io.settings import OneOf, check
+from keras_bert_impl.checkpoints.cards import as_code, as_code_block, export_card, save_card
+from keras_bert_impl.checkpoints.interop import huggingface_config
+from keras_bert_impl.serving.graphs.formats import (
+    NETWORK_ENTRIES,
+    check_drop,
+    check_target,
+    save_tokenizer,
+)
+from keras_bert_impl.serving.graphs.networks import Network, encoder_of, network_of
 from keras_bert_impl.serving.network.proof import (
     SAMPLES,
     WARN_FROM,
@@ -27,7 +28,11 @@ from keras_bert_impl.serving.network.proof import (
     relative_difference,
 )
 from keras_bert_impl.tokenizers import Tokenizer
-from keras_bert_impl.version import __version__
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.io.files import replace_directory
+from keras_bert_impl.utils.io.paths import local_path
+from keras_bert_impl.utils.settings import OneOf, check
+from keras_bert_impl.utils.version import __version__
 
 # Maximum output difference, relative to the root mean square of the model's outputs. float32 has
 # 24 significant bits, float16 has 11 and bfloat16 has 8. The sums of a deep network lose some of
@@ -106,14 +111,14 @@ def export_network(
     tokenizer: Tokenizer | None = None,
 ) -> Report:
     _check(precision, file_format.precisions, calibration, measure, max_drop)
-    for name, given in (("texts", texts), ("calibration", calibration)):
-        if given is not None and (isinstance(given, (str, bytes, Path)) or not given):
-            raise InputError(f"{name} must be a list of at least one text. Received: {given!r:.60}")
+    for name, value in (("texts", texts), ("calibration", calibration)):
+        if value is not None and (isinstance(value, (str, bytes, Path)) or not value):
+            raise InputError(f"{name} must be a list of at least one text. Received: {value!r:.60}")
     check_target(directory, NETWORK_ENTRIES)
     network = file_format.network(model)
     tokenizer = tokenizer or getattr(model, "tokenizer", None)
     with replace_directory(directory) as temporary:
-        file_format.write(model, temporary, precision, _batches(model, calibration))
+        file_format.write(model, temporary, precision, _make_batches(model, calibration))
         session = file_format.session(temporary, encoder_of(model).config)
         features = features_of(model, texts and texts[:_COMPARED])
         difference = _compare(session, network, features, _TOLERANCES[precision], file_format.name)
@@ -135,7 +140,7 @@ def export_network(
             local_path(directory).absolute().name,
             f"{file_format.name} in {precision}",
             file_format.use,
-            _check_in_words(report),
+            _describe_check(report),
             run,
             has_tokenizer=tokenizer is not None,
             inputs=file_format.inputs,
@@ -152,7 +157,7 @@ def _check(precision, precisions, calibration, measure, max_drop):
         raise InputError("max_drop requires labeled examples to score the model on.")
 
 
-def _batches(model, texts):
+def _make_batches(model, texts):
     if texts is None:
         return None
     starts = range(0, len(texts), _CALIBRATION_BATCH)
@@ -178,7 +183,7 @@ def _measure(session, model, measure, max_drop):
     return before, after
 
 
-def _check_in_words(report):
+def _describe_check(report):
     text = (
         f"The outputs differ from the Keras model by at most {report.difference:.1g}, relative "
         "to the root mean square of the outputs."
@@ -220,11 +225,11 @@ def model_card(
     has_tokenizer: bool = True,
     inputs: str = _TOKEN_IDS,
 ) -> str:
-    made = ", from the tokenizer in this folder" if has_tokenizer else ""
+    source = ", from the tokenizer in this folder" if has_tokenizer else ""
     sections = [
         "## Use",
-        f"{inputs.format(made)} In Python:\n\n" + as_code_block(use.rstrip(), "python"),
-        *_before_tokenization(model),
+        f"{inputs.format(source)} In Python:\n\n" + as_code_block(use.rstrip(), "python"),
+        *_describe_preparation(model),
         "## Check",
         check,
     ]
@@ -232,13 +237,13 @@ def model_card(
     return export_card(model, name, encoder_of(model).config, note, sections, run)
 
 
-def _before_tokenization(model):
+def _describe_preparation(model):
     prompt = getattr(model, "prompts", {}).get(getattr(model, "default_prompt_name", None), "")
     lines = []
     if prompt:
-        shown = as_code(json.dumps(prompt, ensure_ascii=False))
+        code = as_code(json.dumps(prompt, ensure_ascii=False))
         lines.append(
-            f"Put the prompt {shown} before each text, because the tokenizer does not add it."
+            f"Put the prompt {code} before each text, because the tokenizer does not add it."
         )
     if getattr(model, "do_lower_case", False):
         lines.append("Convert each text to lower case before it is tokenized.")

@@ -9,9 +9,9 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_bert_impl.config import EncoderConfig
-from keras_bert_impl.graphs.networks import encoder_of, input_names, network_of
+from keras_bert_impl.checkpoints.config import EncoderConfig
 from keras_bert_impl.models.encoder_layers import check_values
+from keras_bert_impl.serving.graphs.networks import encoder_of, input_names, network_of
 
 SAMPLES = [
     "It is a truth universally acknowledged.",
@@ -68,15 +68,15 @@ def relative_difference(
     Positions with 0 in `padding_mask`, int `[batch, length]` or `[batch, group, length]`, are
     ignored.
     """
-    mask, found = np.asarray(padding_mask, bool), []
+    mask, differences = np.asarray(padding_mask, bool), []
     for name, array in expected.items():
-        other = received[name]
+        received_array = received[name]
         if array.shape[:2] == mask.shape:  # This output has values per token.
-            array, other = array[mask], other[mask]
+            array, received_array = array[mask], received_array[mask]
         real = ~(array <= -1e8)  # excludes padding choices (-1e9), but not NaN
-        distance = np.sqrt(np.mean(np.square(other - array)[real]))
-        found.append(distance / max(np.sqrt(np.mean(np.square(array[real]))), 1e-6))
-    worst = np.max(found)
+        distance = np.sqrt(np.mean(np.square(received_array - array)[real]))
+        differences.append(distance / max(np.sqrt(np.mean(np.square(array[real]))), 1e-6))
+    worst = np.max(differences)
     return float(worst) if np.isfinite(worst) else float("inf")
 
 
@@ -112,24 +112,24 @@ class ChangedNeighbors:
 def changed_neighbors(
     model: Any, other: Any, texts: list[str] | None = None, session: Callable | None = None
 ) -> ChangedNeighbors:
-    given = [text for text in dict.fromkeys(texts or ()) if isinstance(text, str) and text.strip()]
-    is_builtin = len(given) < _FEWEST
-    chosen = list(_SENTENCES) if is_builtin else given[:_MOST]
-    before = _similarities(model, chosen)
+    usable = [text for text in dict.fromkeys(texts or ()) if isinstance(text, str) and text.strip()]
+    is_builtin = len(usable) < _FEWEST
+    samples = list(_SENTENCES) if is_builtin else usable[:_MOST]
+    before = _compute_similarities(model, samples)
     with contextlib.nullcontext() if session is None else answered_by(session, other):
-        after = _similarities(other, chosen)
-    rows, nearest = np.arange(len(chosen)), after.argmax(axis=1)
+        after = _compute_similarities(other, samples)
+    rows, nearest = np.arange(len(samples)), after.argmax(axis=1)
     lost = before.max(axis=1) - before[rows, nearest]
     changed = int(np.sum(~(lost <= _TIE * np.abs(before.max(axis=1)))))
-    return ChangedNeighbors(changed, len(chosen), is_builtin)
+    return ChangedNeighbors(changed, len(samples), is_builtin)
 
 
-def _similarities(model, texts):
+def _compute_similarities(model, texts):
     """Returns the pairwise similarities of texts, float `[texts, texts]`."""
     vectors = model.encode(texts)
-    found = np.array(model.similarity(vectors, vectors), "float64")
-    np.fill_diagonal(found, -np.inf)
-    return found
+    similarities = np.array(model.similarity(vectors, vectors), "float64")
+    np.fill_diagonal(similarities, -np.inf)
+    return similarities
 
 
 # Each text ends with a period or a question mark.

@@ -19,7 +19,7 @@ class Request:
         self.expires = expires
         self.arrived = time.monotonic()
         self.future: Future[Arrays] = Future()
-        self.num_rows = _num_rows(arrays)
+        self.num_rows = _count_rows(arrays)
         self.key = batch_key(signature, arrays)
 
 
@@ -79,7 +79,7 @@ class Batcher:
         return not self._thread.is_alive()
 
     def _run(self):
-        while batch := self._next_batch():
+        while batch := self._wait_for_batch():
             now = time.monotonic()
             batch = [
                 request
@@ -88,10 +88,10 @@ class Batcher:
             ]
             if batch:
                 self.busy_since = now
-                self._answer(batch)
+                self._run_batch(batch)
                 self.busy_since = None
 
-    def _next_batch(self):
+    def _wait_for_batch(self):
         """Waits for requests and returns a batch; an empty list if the batcher is stopped."""
         with self._changed:
             self._changed.wait_for(lambda: self._queue or self._stopped)
@@ -99,17 +99,17 @@ class Batcher:
                 return []
             first = self._queue[0]
             while True:
-                batch = self._joinable(first)
+                batch = self._find_joinable(first)
                 is_full = sum(request.num_rows for request in batch) >= self._max_rows
-                left = first.arrived + self._timeout - time.monotonic()
-                if is_full or left <= 0 or first.key is None or self._stopped:
+                seconds = first.arrived + self._timeout - time.monotonic()
+                if is_full or seconds <= 0 or first.key is None or self._stopped:
                     break
-                self._changed.wait(left)
+                self._changed.wait(seconds)
             for request in batch:
                 self._queue.remove(request)
         return batch
 
-    def _joinable(self, first):
+    def _find_joinable(self, first):
         """Returns the first request and the queued requests that fit into one batch with it."""
         batch, rows = [first], first.num_rows
         for request in list(self._queue)[1:] if first.key is not None else ():
@@ -118,14 +118,14 @@ class Batcher:
                 rows += request.num_rows
         return batch
 
-    def _answer(self, batch):
+    def _run_batch(self, batch):
         """Runs a batch. If the batch fails, runs each request separately."""
         try:
-            outputs = run_joined(batch) if len(batch) > 1 else [self._in_parts(batch[0])]
+            outputs = run_joined(batch) if len(batch) > 1 else [self._run_in_parts(batch[0])]
         except Exception as error:  # The thread must continue after any error of the model.
             if len(batch) > 1:
                 for request in batch:
-                    self._answer([request])
+                    self._run_batch([request])
                 return
             if not isinstance(error, ApiError):
                 error = ApiError(f"the model failed: {type(error).__name__}", "INTERNAL")
@@ -136,14 +136,14 @@ class Batcher:
         for request, answer in zip(batch, outputs):
             request.future.set_result(answer)
 
-    def _in_parts(self, request):
+    def _run_in_parts(self, request):
         """Runs a request in batches of up to `max_rows`, which limits the memory that it takes."""
         whole, answers = [request.arrays], []
         for part in split(request.arrays, self._max_rows) if request.key is not None else whole:
             if answers and request.expires <= time.monotonic():
                 raise ApiError("The model took too long.", "DEADLINE_EXCEEDED")
             answers.append(request.signature(part))
-            self._observe(_num_rows(part))
+            self._observe(_count_rows(part))
         return join(answers)
 
 
@@ -167,7 +167,7 @@ def run_joined(batch: list[Request]) -> list[Arrays]:
     return answers
 
 
-def _num_rows(arrays):
+def _count_rows(arrays):
     return max((len(array) for array in arrays.values() if array.ndim), default=1)
 
 
@@ -175,7 +175,7 @@ def split(arrays: Arrays, size: int) -> list[Arrays]:
     """Splits arrays along the batch into parts of up to `size` rows."""
     return [
         {name: array[start : start + size] for name, array in arrays.items()}
-        for start in range(0, _num_rows(arrays), size)
+        for start in range(0, _count_rows(arrays), size)
     ]
 
 
@@ -183,10 +183,10 @@ def join(parts: list[Arrays]) -> Arrays:
     """Concatenates arrays along the batch. Pads other dimensions with 0 or the empty string."""
     if len(parts) == 1:
         return parts[0]
-    return {name: _concatenated([part[name] for part in parts]) for name in parts[0]}
+    return {name: _concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
-def _concatenated(arrays):
+def _concatenate(arrays):
     sizes = np.max([array.shape[1:] for array in arrays], axis=0)
     if any((sizes != array.shape[1:]).any() for array in arrays):
         empty = b"" if arrays[0].dtype.kind == "O" else 0

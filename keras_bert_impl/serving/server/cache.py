@@ -7,10 +7,10 @@ from prometheus_client import Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from keras_bert_impl.io.cache import Cache, key_of
 from keras_bert_impl.serving.server.batching import batch_key, join, split
 from keras_bert_impl.serving.server.model import Signature
 from keras_bert_impl.serving.server.wire import Arrays
+from keras_bert_impl.utils.io.cache import Cache, key_of
 
 Submit = Callable[[Signature, Arrays, float], "Future[Arrays]"]
 
@@ -29,19 +29,19 @@ def cached(submit: Submit, cache: Cache) -> Submit:
         entries = dict(zip(keys, cache.get(keys)))
         missing = [key for key, entry in entries.items() if entry is None]
         if not missing:
-            return _finished(join([entries[key] for key in keys]))
+            return _wrap_outputs(join([entries[key] for key in keys]))
         if by_row:
             places = dict(zip(reversed(keys), reversed(range(len(keys)))))  # first row of each key
             at = [places[key] for key in missing]
             arrays = {name: array[at] for name, array in arrays.items()}
 
-        def complete(outputs: Arrays) -> Arrays:
+        def collect_rows(outputs: Arrays) -> Arrays:
             for key, row in zip(missing, split(outputs, 1) if by_row else [outputs]):
                 entries[key] = row
                 cache.put(key, row)
             return join([entries[key] for key in keys])
 
-        return _then(submit(signature, arrays, expires), complete)
+        return _map_future(submit(signature, arrays, expires), collect_rows)
 
     return submit_missing
 
@@ -64,11 +64,11 @@ class CacheMetrics(Collector):
         )
 
 
-def _then(future, function):
+def _map_future(future, function):
     """Returns a future for `function(future.result())`."""
     value = Future()
 
-    def done(_):
+    def finish(_):
         if value.set_running_or_notify_cancel():
             try:
                 value.set_result(function(future.result()))
@@ -76,11 +76,11 @@ def _then(future, function):
                 value.set_exception(error)
 
     value.add_done_callback(lambda _: future.cancel())  # The client may have disconnected.
-    future.add_done_callback(done)
+    future.add_done_callback(finish)
     return value
 
 
-def _finished(outputs):
+def _wrap_outputs(outputs):
     value = Future()
     value.set_result(outputs)
     return value

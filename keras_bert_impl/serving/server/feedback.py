@@ -10,10 +10,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from keras_bert_impl.io.errors import InputError, listed, shown
-from keras_bert_impl.io.paths import local_path
-from keras_bert_impl.io.reading import parse_json
 from keras_bert_impl.serving.server.wire import ApiError, Arrays
+from keras_bert_impl.utils.errors import InputError, listed, shown
+from keras_bert_impl.utils.io.paths import local_path
+from keras_bert_impl.utils.io.reading import parse_json
 
 if TYPE_CHECKING:  # imports TensorFlow
     from keras_bert_impl.serving.server.model import Description, Model, Signature
@@ -78,7 +78,7 @@ class Feedback:
 
     def check(self, model: "Model | Description") -> None:
         """Raises `ApiError` if labels for the predictions of a model cannot be stored."""
-        columns = _Columns.of(model) if _supports_feedback(model) else None
+        columns = _Columns.of(model) if _can_store_feedback(model) else None
         if columns is None:
             text = f"--feedback: {_SUPPORTED} Leave out --feedback to serve this model."
         elif clashes := columns.names & set(KEYS):
@@ -105,14 +105,14 @@ class Feedback:
                 for line in file:
                     try:
                         row = json.loads(line)
-                        pair = _as_set(columns.label_of(row)), _as_set(row["prediction"])
-                        self._window(int(row["version"])).append(pair)
+                        pair = _make_set(columns.label_of(row)), _make_set(row["prediction"])
+                        self._get_window(int(row["version"])).append(pair)
                     except (ValueError, LookupError, TypeError, OverflowError, RecursionError):
                         pass  # `finetune` reports such lines.
         except OSError as error:
             raise InputError(f"--feedback: cannot write {self._path}: {error.strerror}.") from error
         for version in self._windows:
-            self._report(version, self._scores(version))
+            self._report(version, self._compute_scores(version))
 
     def remember(
         self, model: "Model", signature: "Signature", inputs: Arrays, outputs: Arrays
@@ -123,12 +123,12 @@ class Feedback:
         """
         if not _is_classification(model, signature):
             return None
-        texts = list(zip(*(map(_text, inputs[name]) for name in sorted(inputs))))
+        texts = list(zip(*(map(_decode, inputs[name]) for name in sorted(inputs))))
         predictions: list[Labels]
         if "label" in outputs:
-            predictions = list(map(_text, outputs["label"]))
+            predictions = list(map(_decode, outputs["label"]))
         else:
-            predictions = [[_text(one) for one in row if one] for row in outputs["labels"]]
+            predictions = [[_decode(label) for label in row if label] for row in outputs["labels"]]
         size = sum(_ROW_SIZE + sum(map(len, row)) for row in texts)
         name = uuid.uuid4().hex
         of_model = model.version, model.decisions["labels"], _Columns.of(model)
@@ -149,20 +149,20 @@ class Feedback:
                 f"{_MOST_REQUESTS} responses since its start.",
                 "NOT_FOUND",
             )
-        number = _row_number(request.get("row"), len(answer.texts))
+        number = _check_row(request.get("row"), len(answer.texts))
         prediction, version = answer.predictions[number], answer.version
-        label = _checked(request["label"], answer.labels, prediction)
+        label = _check_label(request["label"], answer.labels, prediction)
         if number in answer.labeled:
             raise ApiError(f"Row {number} of {name} already has a label.", "ALREADY_EXISTS")
-        pair = _as_set(label), _as_set(prediction)
+        pair = _make_set(label), _make_set(prediction)
         is_correct = pair[0] == pair[1]
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         values = prediction, is_correct, version, now, name
         cells = answer.columns.cells(answer.texts[number], label)
         self._append(cells | dict(zip(KEYS, values)))
         answer.labeled.add(number)
-        self._window(version).append(pair)
-        self._report(version, self._scores(version))
+        self._get_window(version).append(pair)
+        self._report(version, self._compute_scores(version))
         return json.dumps({"label": label, "prediction": prediction, "correct": is_correct})
 
     def _append(self, row):
@@ -187,18 +187,18 @@ class Feedback:
             reason = error.strerror or error
             raise ApiError(f"The label was not stored: {reason}.", "INTERNAL") from error
 
-    def _window(self, version):
+    def _get_window(self, version):
         return self._windows.setdefault(version, collections.deque(maxlen=_WINDOW))
 
-    def _scores(self, version):
-        pairs = self._window(version)
-        wanted, found, hits = (collections.Counter[str]() for _ in range(3))
+    def _compute_scores(self, version):
+        pairs = self._get_window(version)
+        true_counts, predicted_counts, hits = (collections.Counter[str]() for _ in range(3))
         for label, prediction in pairs:
-            wanted.update(label)
-            found.update(prediction)
+            true_counts.update(label)
+            predicted_counts.update(prediction)
             hits.update(label & prediction)
-        names = wanted | found
-        f1 = [2 * hits[name] / (wanted[name] + found[name]) for name in names]
+        names = true_counts | predicted_counts
+        f1 = [2 * hits[name] / (true_counts[name] + predicted_counts[name]) for name in names]
         accuracy = sum(label == prediction for label, prediction in pairs) / len(pairs)
         return Scores(len(pairs), accuracy, sum(f1) / len(f1) if f1 else 1.0)
 
@@ -223,11 +223,11 @@ class _Columns(NamedTuple):
     @classmethod
     def of(cls, model):
         """Reads the columns from the export. Defaults: `text`, `pair` and `label`."""
-        given = model.columns
-        label, labels = given.get("label") or "label", model.decisions["labels"]
+        columns = model.columns
+        label, labels = columns.get("label") or "label", model.decisions["labels"]
         names = next(csv.reader([label], skipinitialspace=True))
         label = labels if len(names) > 1 and set(names) == set(labels) else label
-        return cls(given.get("text") or "text", given.get("pair") or "pair", label)
+        return cls(columns.get("text") or "text", columns.get("pair") or "pair", label)
 
     @property
     def names(self):
@@ -238,10 +238,10 @@ class _Columns(NamedTuple):
         }
 
     def cells(self, texts: tuple[str, ...], label: Labels) -> dict[str, Any]:
-        found: dict[str, Any] = dict(zip((self.text, self.pair), texts))
+        row: dict[str, Any] = dict(zip((self.text, self.pair), texts))
         if isinstance(self.label, str):
-            return found | {self.label: label}
-        return found | {name: int(name in label) for name in self.label}
+            return row | {self.label: label}
+        return row | {name: int(name in label) for name in self.label}
 
     def label_of(self, row: dict[str, Any]) -> Labels:
         if isinstance(self.label, str):
@@ -251,11 +251,11 @@ class _Columns(NamedTuple):
 
 def why_not_stored(model: "Model") -> str:
     """Returns the answer to a label for a server without a feedback file."""
-    way_out = "Start it with --feedback FILE." if _supports_feedback(model) else _SUPPORTED
+    way_out = "Start it with --feedback FILE." if _can_store_feedback(model) else _SUPPORTED
     return f"This server stores no feedback. {way_out}"
 
 
-def _supports_feedback(model):
+def _can_store_feedback(model):
     return any(_is_classification(model, signature) for signature in model.signatures.values())
 
 
@@ -274,8 +274,8 @@ def _parse(body):
         request = parse_json(body, "the request")
     except InputError as error:
         raise ApiError(f"JSON Parse error: {error}") from error
-    needed, known = {"request_id", "label"}, {"request_id", "label", "row"}
-    if not isinstance(request, dict) or not needed <= request.keys() <= known:
+    needed, allowed = {"request_id", "label"}, {"request_id", "label", "row"}
+    if not isinstance(request, dict) or not needed <= request.keys() <= allowed:
         raise ApiError(
             "Feedback is an object with 'request_id', 'label' and, for one of several instances, "
             f"'row'. Received: {shown(request)}"
@@ -285,7 +285,7 @@ def _parse(body):
     return request
 
 
-def _row_number(row, count):
+def _check_row(row, count):
     if row is None and count == 1:
         return 0
     if type(row) is not int or not 0 <= row < count:
@@ -293,20 +293,20 @@ def _row_number(row, count):
     return row
 
 
-def _checked(label, names, prediction):
+def _check_label(label, names, prediction):
     """Checks the label or labels of a client. Returns labels in the order of the model."""
     is_list = isinstance(prediction, list)
     if is_list != isinstance(label, list):
         raise ApiError(f"'label' must be {'a list of labels' if is_list else 'one label'}.")
-    for one in label if is_list else [label]:
-        if one not in names:
-            raise ApiError(f"Label {shown(one)} is not one of {listed(names)}.")
+    for label_name in label if is_list else [label]:
+        if label_name not in names:
+            raise ApiError(f"Label {shown(label_name)} is not one of {listed(names)}.")
     return [name for name in names if name in label] if is_list else label
 
 
-def _as_set(labels):
+def _make_set(labels):
     return {labels} if isinstance(labels, str) else set(labels)
 
 
-def _text(value):
+def _decode(value):
     return value.decode("utf-8", "replace")

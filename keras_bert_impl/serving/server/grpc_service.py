@@ -94,12 +94,12 @@ class _Service:
             *("Predict", "Classify", "Regress", "MultiInference", "GetModelMetadata"),
             *("GetModelStatus", "HandleReloadConfigRequest"),
         ):
-            answer = getattr(self, f"_{_snake(name)}", _unsupported)
-            setattr(self, name, _endpoint(name, answer, count))
+            answer = getattr(self, f"_{_convert_to_snake_case(name)}", _refuse_method)
+            setattr(self, name, _wrap_method(name, answer, count))
 
     def _predict(self, request, context):
         spec = request.model_spec
-        model = self._model(spec)
+        model = self._find_model(spec)
         name = spec.signature_name or "serving_default"
         signature = model.signature(name)
         arrays = read_tensors(request.inputs, signature.inputs, self._limits)
@@ -124,7 +124,7 @@ class _Service:
     def _get_model_metadata(self, request, context):
         if list(request.metadata_field) != ["signature_def"]:
             raise ApiError("metadata_field must be 'signature_def'.")
-        model = self._model(request.model_spec)
+        model = self._find_model(request.model_spec)
         response = get_model_metadata_pb2.GetModelMetadataResponse()
         _describe(response.model_spec, self._versions.name, model)
         signatures = get_model_metadata_pb2.SignatureDefMap()
@@ -146,22 +146,22 @@ class _Service:
             added.status.error_message = state["status"]["error_message"]
         return response
 
-    def _model(self, spec):
+    def _find_model(self, spec):
         if spec.WhichOneof("version_choice") == "version_label":
             raise ApiError(f"Unrecognized servable version label: {spec.version_label}")
         version = spec.version.value if spec.HasField("version") else None
         return self._versions.find(spec.name, version)
 
 
-def _snake(name):
+def _convert_to_snake_case(name):
     return "".join(f"_{c.lower()}" if c.isupper() else c for c in name).removeprefix("_")
 
 
-def _unsupported(request, context):
+def _refuse_method(request, context):
     raise ApiError("This method is not supported. Use Predict.", "UNIMPLEMENTED")
 
 
-def _endpoint(name: str, answer: Callable[[Any, Any], Message], count: Count) -> Callable:
+def _wrap_method(name: str, answer: Callable[[Any, Any], Message], count: Count) -> Callable:
     """Wraps a method of the service, to convert an `ApiError` to a gRPC status code."""
 
     def respond(request: Message, context: grpc.ServicerContext) -> Message:
@@ -192,10 +192,10 @@ def read_tensors(tensors: Mapping[str, Any], inputs: Mapping[str, Input], limits
             f"The signature has the inputs {', '.join(sorted(inputs))}. "
             f"Received: {', '.join(sorted(tensors)) or 'none'}"
         )
-    return {name: _array(name, tensors[name], kind, limits) for name, kind in inputs.items()}
+    return {name: _read_array(name, tensors[name], kind, limits) for name, kind in inputs.items()}
 
 
-def _array(name: str, tensor: Any, kind: Input, limits: Limits) -> np.ndarray:
+def _read_array(name: str, tensor: Any, kind: Input, limits: Limits) -> np.ndarray:
     dtype = tf.as_dtype("string" if kind.dtype.kind == "O" else kind.dtype)
     if tensor.dtype != dtype.as_datatype_enum:
         raise ApiError(f"Input {name!r} must be {dtype.name}.")

@@ -4,7 +4,7 @@ import ipaddress
 import re
 from collections.abc import Iterable, Mapping
 
-from keras_bert_impl.io.errors import shown
+from keras_bert_impl.utils.errors import shown
 
 _HOST = re.compile(r"(?:https?://)?(\[[0-9a-f:.]+\]|[^][:@/]+)(?::\d*)?")
 

@@ -13,10 +13,10 @@ import numpy as np
 import tensorflow as tf
 from google.protobuf.json_format import MessageToDict
 
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.reading import parse_config, read_text
 from keras_bert_impl.serving.graph_operations import read_graph
 from keras_bert_impl.serving.server.wire import STATUS, ApiError, Arrays, Input, write_outputs
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.io.reading import parse_config, read_text
 
 with contextlib.suppress(ImportError, tf.errors.NotFoundError):
     import tensorflow_text  # noqa: F401, registers the operations of tokenizers
@@ -61,7 +61,7 @@ class Signature:
         self.number = next(_NUMBERS)  # A reloaded version gets a new number.
         self._function = function
         self._specs = function.structured_input_signature[1]
-        self.inputs = {name: _input(self._specs[name]) for name in sorted(self._specs)}
+        self.inputs = {name: _describe_input(self._specs[name]) for name in sorted(self._specs)}
         shapes = [spec.shape.as_list() for spec in function.structured_outputs.values()]
         self._shapes = dict(zip(function.structured_outputs, shapes))
 
@@ -70,9 +70,9 @@ class Signature:
             tensors = {n: tf.constant(array, self._specs[n].dtype) for n, array in arrays.items()}
             return {name: output.numpy() for name, output in self._function(**tensors).items()}
         except tf.errors.OpError as error:
-            raise _api_error(error) from error
+            raise _convert_error(error) from error
         except (TypeError, ValueError) as error:
-            raise ApiError(_sentence(str(error))) from error
+            raise ApiError(_extract_cause(str(error))) from error
 
     def example(self) -> Arrays:
         """Returns inputs of one row: zeros and empty strings."""
@@ -142,12 +142,12 @@ def read_description(
     for name in _EXTRA:
         path = directory / f"assets.extra/{name}.json"
         if path.exists():
-            extra[name] = _content(path)
+            extra[name] = _read_content(path)
     columns = extra.pop("columns", {})
     return Description(signatures, extra, columns)
 
 
-def _content(path):
+def _read_content(path):
     kind, kind_of_values, description = _EXTRA[path.stem]
     try:
         content = parse_config(read_text(path), path)
@@ -186,7 +186,7 @@ class Model:
             )
             for name in sorted(self.signatures)
         }
-        requests = _warmup_requests(directory / WARMUP)
+        requests = _read_warmup_requests(directory / WARMUP)
         requests += [
             (name, signature.example())
             for name, signature in self.signatures.items()
@@ -214,7 +214,7 @@ class Model:
         return self.signatures[name]
 
 
-def _input(spec):
+def _describe_input(spec):
     dtype = np.dtype(object) if spec.dtype == tf.string else np.dtype(spec.dtype.as_numpy_dtype)
     return Input(dtype, tuple(spec.shape.as_list()))
 
@@ -229,18 +229,18 @@ def load(directory: Path, version: int, description: Description | None = None) 
     try:
         return Model(directory, version, description)
     except Exception as error:  # TensorFlow raises many types of errors for invalid files
-        failure = error if isinstance(error, ApiError) else _api_error(error)
+        failure = error if isinstance(error, ApiError) else _convert_error(error)
         place = "" if str(directory) in str(failure) else f"{directory}: "
         raise ApiError(f"{place}{failure}", failure.code) from error
 
 
-def _api_error(error):
+def _convert_error(error):
     """Converts an error of TensorFlow, such as `NotFoundError`, to an `ApiError`."""
     name = type(error).__name__
     if isinstance(error, tf.errors.OpError):
         code = re.sub("(?<=[a-z])(?=[A-Z])", "_", name.removesuffix("Error")).upper()
-        return ApiError(_sentence(error.message), code if code in STATUS else "UNKNOWN")
-    message = f"{name}: {_sentence(str(error))}"
+        return ApiError(_extract_cause(error.message), code if code in STATUS else "UNKNOWN")
+    message = f"{name}: {_extract_cause(str(error))}"
     if "Op type not registered 'Fast" in message:
         message = (
             "the SavedModel uses operations of tensorflow-text, which cannot be imported. "
@@ -249,7 +249,7 @@ def _api_error(error):
     return ApiError(message, "UNKNOWN")
 
 
-def _sentence(message):
+def _extract_cause(message):
     """Returns the cause from a TensorFlow error message, without node names and stack traces."""
     lines = message.split("\n\t [[")[0].strip().splitlines() or ["the model failed"]
     # removes a hint of TensorFlow
@@ -261,7 +261,7 @@ def _sentence(message):
 # === Warm-up requests ===
 
 
-def _warmup_requests(path):
+def _read_warmup_requests(path):
     """Returns the (signature, inputs) of the warm-up file; an empty list if the file is missing."""
     try:
         records = tf.data.TFRecordDataset(str(path)).as_numpy_iterator() if path.exists() else ()
@@ -272,13 +272,13 @@ def _warmup_requests(path):
 
 def read_warmup(record: bytes) -> tuple[str, Arrays]:
     """Parses a serialized `PredictionLog`. Returns (signature, inputs)."""
-    log = dict(_fields(record))[6]  # predict_log
+    log = dict(_iterate_fields(record))[6]  # predict_log
     signature, inputs = "serving_default", {}
-    for number, content in _fields(dict(_fields(log))[1]):  # request
+    for number, content in _iterate_fields(dict(_iterate_fields(log))[1]):  # request
         if number == 1:  # model_spec
-            signature = dict(_fields(content)).get(3, b"serving_default").decode()
+            signature = dict(_iterate_fields(content)).get(3, b"serving_default").decode()
         elif number == 2:  # inputs
-            entry = dict(_fields(content))
+            entry = dict(_iterate_fields(content))
             tensor = tf.make_tensor_proto(0)
             tensor.ParseFromString(entry[2])
             if math.prod(dim.size for dim in tensor.tensor_shape.dim) > Limits.max_bytes:
@@ -287,22 +287,22 @@ def read_warmup(record: bytes) -> tuple[str, Arrays]:
     return signature, inputs
 
 
-def _fields(message: bytes) -> Iterator[tuple[int, Any]]:
+def _iterate_fields(message: bytes) -> Iterator[tuple[int, Any]]:
     """Yields (field number, content) of a serialized protocol buffer."""
     position = 0
     while position < len(message):
-        tag, position = _number(message, position)
+        tag, position = _decode_number(message, position)
         if tag & 7 == 0:
-            content, position = _number(message, position)
+            content, position = _decode_number(message, position)
         else:
             size = {1: 8, 5: 4}.get(tag & 7)
             if size is None:
-                size, position = _number(message, position)
+                size, position = _decode_number(message, position)
             content, position = message[position : position + size], position + size
         yield tag >> 3, content
 
 
-def _number(message, position):
+def _decode_number(message, position):
     value = shift = 0
     while True:
         byte = message[position]

@@ -19,8 +19,6 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
-from keras_bert_impl.io.cache import Cache
-from keras_bert_impl.io.paths import version_of
 from keras_bert_impl.serving.server.batching import Batcher
 from keras_bert_impl.serving.server.cache import CacheMetrics, Submit, cached
 from keras_bert_impl.serving.server.connections import HttpServer, Protocol
@@ -35,6 +33,8 @@ from keras_bert_impl.serving.server.wire import (
     write_error,
     write_outputs,
 )
+from keras_bert_impl.utils.io.cache import Cache
+from keras_bert_impl.utils.io.paths import version_of
 
 # As in TensorFlow Serving's `model_servers/http_rest_api_util.cc`.
 _WHICH = r"(?:/versions/(?P<version>\d+)|/labels/(?P<label>[^/:]+))?"
@@ -80,7 +80,7 @@ class ModelServer:
         self._json = ThreadPoolExecutor(1, "json")  # A single thread limits the memory for parsing.
         self._held = 0  # total size of the bodies of all requests in bytes
         config = uvicorn.Config(
-            self._application(),
+            self._build_application(),
             loop="asyncio",
             http=Protocol,
             ws="none",
@@ -141,15 +141,17 @@ class ModelServer:
 
     # === Endpoints ===
 
-    def _application(self):
+    def _build_application(self):
         routes = [
-            Route("/", self._page),
-            Route("/healthz", self._endpoint("health", self._health)),
-            Route("/readyz", self._endpoint("ready", self._ready)),
+            Route("/", self._show_page),
+            Route("/healthz", self._wrap_endpoint("health", self._report_health)),
+            Route("/readyz", self._wrap_endpoint("ready", self._check_ready)),
             Route("/metrics", self._metrics.page),
-            Route("/v1/{path:path}", self._endpoint("v1", self._v1), methods=_METHODS),
+            Route("/v1/{path:path}", self._wrap_endpoint("v1", self._handle_v1), methods=_METHODS),
         ]
-        application = Starlette(routes=routes, exception_handlers={HTTPException: _http_error})
+        application = Starlette(
+            routes=routes, exception_handlers={HTTPException: _handle_http_error}
+        )
         # A redirect would contain the client's Host header.
         application.router.redirect_slashes = False
 
@@ -158,12 +160,12 @@ class ModelServer:
             request = Request(scope)
             if error := self._hosts.error(request.method, request.headers):
                 self._metrics.count("refused", 403, 0.0)
-                answer = _json_response(403, write_error(error))
+                answer = _make_response(403, write_error(error))
             await answer(scope, receive, send)
 
         return check_hosts
 
-    def _endpoint(
+    def _wrap_endpoint(
         self, method: str, answer: Callable[[Request], Awaitable[str]]
     ) -> Callable[[Request], Awaitable[Response]]:
         """Returns a handler that converts errors to JSON responses and updates the metrics."""
@@ -171,31 +173,31 @@ class ModelServer:
         async def respond(request: Request) -> Response:
             begun = time.monotonic()
             try:
-                response = _json_response(200, await answer(request))
+                response = _make_response(200, await answer(request))
             except ApiError as error:
-                response = _json_response(error.status, write_error(str(error)))
+                response = _make_response(error.status, write_error(str(error)))
             except ClientDisconnect:
                 response = Response(status_code=499)  # the client has disconnected
             except asyncio.CancelledError:  # after `stop_seconds`
-                response = _json_response(503, write_error("The server is stopping."))
+                response = _make_response(503, write_error("The server is stopping."))
             except Exception as error:
                 text = f"The server failed: {type(error).__name__}."
-                response = _json_response(500, write_error(text))
+                response = _make_response(500, write_error(text))
             label = getattr(request.state, "method", method)
             self._metrics.count(label, response.status_code, time.monotonic() - begun)
             return response
 
         return respond
 
-    async def _page(self, request: Request) -> Response:
+    async def _show_page(self, request: Request) -> Response:
         """Returns the page at `/`, a form for predictions."""
         name = json.dumps(self.versions.name).replace("<", "\\u003c")
         return HTMLResponse(_PAGE.read_text("utf-8").replace("{served}", name), headers=_PAGE_RULES)
 
-    async def _health(self, request: Request) -> str:
+    async def _report_health(self, request: Request) -> str:
         return '{"status": "ok"}'
 
-    async def _ready(self, request: Request) -> str:
+    async def _check_ready(self, request: Request) -> str:
         since = self._batcher.busy_since
         if since is not None and time.monotonic() - since > self.limits.seconds:
             raise ApiError(
@@ -205,13 +207,13 @@ class ModelServer:
             raise ApiError("No version is loaded.", "UNAVAILABLE")
         return f'{{"status": "ok", "version": {self.versions.current.version}}}'
 
-    async def _v1(self, request: Request) -> str:
+    async def _handle_v1(self, request: Request) -> str:
         path, is_read = request.url.path, request.method in ("GET", "HEAD")
         pattern = _STATUS if is_read else _PREDICTION
-        found = re.fullmatch(pattern, path, re.IGNORECASE | re.ASCII)
-        if found is None or not (is_read or request.method == "POST"):
+        match = re.fullmatch(pattern, path, re.IGNORECASE | re.ASCII)
+        if match is None or not (is_read or request.method == "POST"):
             raise ApiError(f"Malformed request: {request.method} {path[:200]}")
-        parts = found.groupdict()
+        parts = match.groupdict()
         if not parts["name"]:
             raise ApiError("Missing model name in request.")
         if parts["label"]:
@@ -225,26 +227,26 @@ class ModelServer:
                 return await self._label(request, parts["name"])
             if request.state.method != "predict":
                 raise ApiError(f"Method {request.state.method} is not supported. Use predict.")
-            return await self._prediction(request, parts["name"], version)
+            return await self._run_prediction(request, parts["name"], version)
         if parts["metadata"]:
             request.state.method = "metadata"
-            return self._metadata(parts["name"], version)
+            return self._describe_model(parts["name"], version)
         request.state.method = "status"
         states = self.versions.status(parts["name"], version)
         return json.dumps({"model_version_status": states})
 
-    def _metadata(self, name, version):
+    def _describe_model(self, name, version):
         model = self.versions.find(name, version)
         spec = {"name": name, "signature_name": "", "version": str(model.version)}
         # The key is repeated, as in TensorFlow Serving.
         signatures = {"signature_def": {"signature_def": model.metadata}, **model.decisions}
         return json.dumps({"model_spec": spec, "metadata": signatures})
 
-    async def _prediction(self, request, name, version):
-        async with self._body(request) as body:
+    async def _run_prediction(self, request, name, version):
+        async with self._read_body(request) as body:
             try:
                 return await asyncio.wait_for(
-                    self._answer(body, name, version), self.limits.seconds
+                    self._compute_answer(body, name, version), self.limits.seconds
                 )
             except TimeoutError:
                 raise ApiError("The model took too long.", "DEADLINE_EXCEEDED") from None
@@ -257,12 +259,12 @@ class ModelServer:
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != "application/json":
             raise ApiError("Feedback must have the Content-Type application/json.", status=415)
-        async with self._body(request) as body:
+        async with self._read_body(request) as body:
             return await asyncio.get_running_loop().run_in_executor(
                 self._json, self._feedback.add, body
             )
 
-    async def _answer(self, body, name, version):
+    async def _compute_answer(self, body, name, version):
         loop, expires = asyncio.get_running_loop(), time.monotonic() + self.limits.seconds
 
         def read():
@@ -283,7 +285,7 @@ class ModelServer:
         return await loop.run_in_executor(self._json, write)
 
     @contextlib.asynccontextmanager
-    async def _body(self, request: Request) -> AsyncIterator[bytes]:
+    async def _read_body(self, request: Request) -> AsyncIterator[bytes]:
         """Context manager that yields the body of a request.
 
         Until the context ends, the size of the body counts toward the limit for all requests.
@@ -318,13 +320,13 @@ class ModelServer:
             self._held -= len(body)
 
 
-async def _http_error(request: Request, error: Exception) -> Response:
+async def _handle_http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     text = f"{error.detail}: {request.method} {request.url.path[:200]}"
-    return _json_response(error.status_code, write_error(text))
+    return _make_response(error.status_code, write_error(text))
 
 
-def _json_response(status: int, text: str) -> Response:
+def _make_response(status: int, text: str) -> Response:
     headers = {"Retry-After": "1"} if status == 503 else None
     return Response(text, status, headers, media_type="application/json")
 

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from keras_bert_impl.graphs.formats import SAVED_MODEL_ENTRIES
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.paths import check_versions, local_path, version_of
+from keras_bert_impl.serving.graphs.formats import SAVED_MODEL_ENTRIES
 from keras_bert_impl.serving.server.wire import ApiError
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.io.paths import check_versions, local_path, version_of
 
 if TYPE_CHECKING:  # imports TensorFlow
     from keras_bert_impl.serving.server.model import Model
@@ -41,10 +41,10 @@ class Folder:
         if not self.versions():
             raise InputError(
                 f"{path} contains no SavedModel: neither {_GRAPH} nor a numbered folder such as "
-                f"{path}/1/{_GRAPH}. {self._hint()}"
+                f"{path}/1/{_GRAPH}. {self._format_hint()}"
             )
 
-    def _hint(self):
+    def _format_hint(self):
         inside = [path.parent for path in self.path.glob(f"*/[0-9]*/{_GRAPH}")]
         if inside:
             return f"Do you mean {inside[0].parent}?"
@@ -58,12 +58,12 @@ class Folder:
         """Returns (number, SavedModel) of each version, newest first."""
         if self._is_single:
             return [(self._version, self.path)]
-        found = [
+        numbered_entries = [
             (version, entry)
             for entry in self.path.iterdir()
             if (version := version_of(entry.name)) is not None and (entry / _GRAPH).is_file()
         ]
-        return sorted(found, reverse=True)
+        return sorted(numbered_entries, reverse=True)
 
     def files(self, directory: Path) -> list[tuple[str, int, int]]:
         """Returns (name, size, time) of each file of a SavedModel, to detect changes."""
@@ -99,12 +99,12 @@ class Versions:
             files = self.folder.files(directory)
             if is_served and files == self._files:
                 return
-            if self.refused.get(version) != files and self._loads(version, directory, files):
+            if self.refused.get(version) != files and self._try_load(version, directory, files):
                 return
             if is_served:  # the new files cannot be loaded, but the old version is in memory
                 return
 
-    def _loads(self, version, directory, files):
+    def _try_load(self, version, directory, files):
         """Loads a version and serves it. Returns False if the version cannot be loaded."""
         is_served = self.current is not None and version == self.current.version
         if not is_served:
@@ -114,14 +114,14 @@ class Versions:
         except ApiError as error:
             self.refused[version] = files
             self._set(version, "AVAILABLE" if is_served else "END", error.code, str(error))
-            self._tell(f"version {version} cannot be loaded: {error}")
+            self._report_line(f"version {version} cannot be loaded: {error}")
             return False
         if self.current is not None:
             self._set(self.current.version, "END")
         self._set(version, "AVAILABLE")
         self.current, self._files = model, files
         self.refused.pop(version, None)
-        self._tell(f"version {version} is loaded")
+        self._report_line(f"version {version} is loaded")
         gc.collect()  # The functions of the old version have circular references.
         return True
 
@@ -141,11 +141,11 @@ class Versions:
         model = self.current
         if name == self.name and model is not None and version in (None, model.version):
             return model
-        wanted = f"Latest({name})" if version is None else f"Specific({name}, {version})"
-        hint = self._hint_on_name(name)
-        raise ApiError(f"Servable not found for request: {wanted}{hint}", "NOT_FOUND")
+        servable = f"Latest({name})" if version is None else f"Specific({name}, {version})"
+        hint = self._explain_name(name)
+        raise ApiError(f"Servable not found for request: {servable}{hint}", "NOT_FOUND")
 
-    def _hint_on_name(self, name):
+    def _explain_name(self, name):
         return "" if name == self.name else f"; this server has the model {self.name}"
 
     def status(self, name: str, version: int | None) -> list[dict[str, Any]]:
@@ -153,7 +153,7 @@ class Versions:
         states = self._states if name == self.name else {}
         if not states or version not in (None, *states):
             versions = "any versions" if version is None else f"version {version}"
-            text = f"Could not find {versions} of model {name}{self._hint_on_name(name)}"
+            text = f"Could not find {versions} of model {name}{self._explain_name(name)}"
             raise ApiError(text, "NOT_FOUND")
         return [
             {
@@ -174,8 +174,10 @@ class Versions:
             try:
                 self.load_newest()
             except Exception as error:  # such as OSError, if the disk is not available
-                self._tell(f"{self.folder.path} cannot be read: {type(error).__name__}: {error}")
+                self._report_line(
+                    f"{self.folder.path} cannot be read: {type(error).__name__}: {error}"
+                )
 
-    def _tell(self, line):
+    def _report_line(self, line):
         with contextlib.suppress(OSError, ValueError):  # stderr is closed
             self._report(line)

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from keras_bert_impl.io.errors import InputError, shown
-from keras_bert_impl.io.reading import parse_json
+from keras_bert_impl.utils.errors import InputError, shown
+from keras_bert_impl.utils.io.reading import parse_json
 
 Arrays = dict[str, np.ndarray]  # str tensors are object arrays of bytes
 
@@ -88,11 +88,11 @@ def parse_request(body: bytes) -> PredictRequest:
 
 
 def read_inputs(request: PredictRequest, inputs: Mapping[str, Input], max_rows: int) -> Arrays:
-    columns = (_columns_of_rows if request.by_row else _columns)(request.values, inputs)
+    columns = (_split_rows if request.by_row else _read_columns)(request.values, inputs)
     for name, column in columns.items():
         if isinstance(column, list):
             check_rows(name, len(column), max_rows)
-    return {name: _array(name, columns[name], kind) for name, kind in inputs.items()}
+    return {name: _make_array(name, columns[name], kind) for name, kind in inputs.items()}
 
 
 def check_rows(name: str, count: int, max_rows: int) -> None:
@@ -106,14 +106,14 @@ def check_rows(name: str, count: int, max_rows: int) -> None:
 def check_shape(name: str, shape: list[int], kind: Input) -> None:
     """Raises an `ApiError` if the shape of an input differs from the signature."""
     fits = len(shape) == len(kind.shape) and all(
-        size >= 0 and wanted in (None, size) for size, wanted in zip(shape, kind.shape)
+        size >= 0 and expected in (None, size) for size, expected in zip(shape, kind.shape)
     )
     if not fits:
-        wanted = ",".join("?" if size is None else str(size) for size in kind.shape)
-        raise ApiError(f"Input {shown(name)} must have the shape [{wanted}]. Received: {shape}")
+        expected = ",".join("?" if size is None else str(size) for size in kind.shape)
+        raise ApiError(f"Input {shown(name)} must have the shape [{expected}]. Received: {shape}")
 
 
-def _columns_of_rows(rows, inputs):
+def _split_rows(rows, inputs):
     if not isinstance(rows, list) or not rows:
         raise ApiError("'instances' must be a list with at least one element.")
     if not _is_object(rows[0]):
@@ -134,7 +134,7 @@ def _columns_of_rows(rows, inputs):
     return {name: [row[name] for row in rows] for name in inputs}
 
 
-def _columns(values, inputs):
+def _read_columns(values, inputs):
     if _is_object(values):
         for name in inputs:
             if name not in values:
@@ -156,7 +156,7 @@ def _is_base64(value):
     return isinstance(value, dict) and value.keys() == {"b64"} and isinstance(value["b64"], str)
 
 
-def _array(name, value, kind):
+def _make_array(name, value, kind):
     """Converts nested lists to an array of the input's dtype and shape."""
     shape, inner = [], value
     while isinstance(inner, list):
@@ -180,18 +180,18 @@ def _array(name, value, kind):
     return array.reshape(shape)
 
 
-def _strings(values, dtype):
-    return [_bytes_of(value) for value in values]
+def _encode_strings(values, dtype):
+    return [_encode_string(value) for value in values]
 
 
-def _bytes_of(value):
+def _encode_string(value):
     if isinstance(value, str):
         try:
             return value.encode("utf-8")
         except UnicodeEncodeError as error:
             raise ApiError("JSON Parse error: The surrogate pair in string is invalid.") from error
     if not _is_base64(value):
-        raise _type_error(value, "string")
+        raise _make_type_error(value, "string")
     try:
         text = value["b64"]
         return base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
@@ -199,21 +199,21 @@ def _bytes_of(value):
         raise ApiError("Unable to base64 decode") from error
 
 
-def _integers(values, dtype):
+def _check_integers(values, dtype):
     limits = np.iinfo(dtype)
     for value in values:
         if type(value) is not int or not limits.min <= value <= limits.max:
-            raise _type_error(value, dtype.name)
+            raise _make_type_error(value, dtype.name)
     return values
 
 
-def _floats(values, dtype):
+def _check_floats(values, dtype):
     limits = np.finfo(dtype)
     # like TensorFlow Serving, does not round integers
     largest_integer = 2 ** (limits.nmant + 1) - 1
     for value in values:
         if type(value) not in (int, float):
-            raise _type_error(value, dtype.name)
+            raise _make_type_error(value, dtype.name)
         limit = largest_integer if type(value) is int else float(limits.max)
         if abs(value) > limit and value not in (float("inf"), float("-inf")):
             raise ApiError(
@@ -223,20 +223,26 @@ def _floats(values, dtype):
     return values
 
 
-def _booleans(values, dtype):
+def _check_booleans(values, dtype):
     for value in values:
         if not isinstance(value, bool):
-            raise _type_error(value, "bool")
+            raise _make_type_error(value, "bool")
     return values
 
 
-_VALUES = {"O": _strings, "i": _integers, "u": _integers, "f": _floats, "b": _booleans}
+_VALUES = {
+    "O": _encode_strings,
+    "i": _check_integers,
+    "u": _check_integers,
+    "f": _check_floats,
+    "b": _check_booleans,
+}
 _JSON_TYPES = {str: "String", dict: "Object", list: "Array", bool: "Bool", type(None): "Null"}
 
 
-def _type_error(value, wanted):
+def _make_type_error(value, expected):
     kind = _JSON_TYPES.get(type(value), "Number")
-    return ApiError(f"JSON Value: {shown(value)} Type: {kind} is not of expected type: {wanted}")
+    return ApiError(f"JSON Value: {shown(value)} Type: {kind} is not of expected type: {expected}")
 
 
 # === Responses ===
@@ -253,7 +259,7 @@ def write_outputs(outputs: Arrays, by_row: bool, request_id: str | None = None) 
             raise ApiError(
                 "The outputs have different batch sizes. Send 'inputs' instead of 'instances'."
             )
-    columns = {name: _values(name, array) for name, array in sorted(outputs.items())}
+    columns = {name: _list_values(name, array) for name, array in sorted(outputs.items())}
     if len(columns) == 1:  # a single output is written without its name
         (values,) = columns.values()
     elif by_row:
@@ -271,10 +277,10 @@ def write_error(message: str) -> str:
     return json.dumps({"error": message.encode("utf-8", "replace").decode()}, ensure_ascii=False)
 
 
-def _values(name, array):
+def _list_values(name, array):
     """Converts an array to nested lists of JSON values. A float32 of 0.1 is written as 0.1."""
     if array.dtype.kind == "O":
-        to_json = _base64 if name.endswith("_bytes") else _text
+        to_json = _encode_base64 if name.endswith("_bytes") else _decode_text
         values = np.array([to_json(value) for value in array.ravel()], object)
         return values.reshape(array.shape).tolist()
     if array.dtype.kind == "f" or array.dtype.name == "bfloat16":
@@ -283,9 +289,9 @@ def _values(name, array):
     return array.tolist()
 
 
-def _text(value):
+def _decode_text(value):
     return value.decode("utf-8", "replace")
 
 
-def _base64(value):
+def _encode_base64(value):
     return {"b64": base64.b64encode(value).decode()}

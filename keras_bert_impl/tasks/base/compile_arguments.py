@@ -9,9 +9,9 @@ from typing import Annotated, Any
 
 import keras
 
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.settings import NonNegativeFloat, Range, check
 from keras_bert_impl.training.jax_devices import num_hosts
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.settings import NonNegativeFloat, Range, check
 
 
 def as_loss(loss: Any, is_multi_label: bool) -> keras.losses.Loss:
@@ -23,7 +23,7 @@ def as_loss(loss: Any, is_multi_label: bool) -> keras.losses.Loss:
         if loss.lower() in ("crossentropy", "ce"):
             loss = "binary" if is_multi_label else "sparse_categorical"
             loss += "_crossentropy"
-        loss = _named(keras.losses, loss, "loss")
+        loss = _find_by_name(keras.losses, loss, "loss")
     if inspect.isclass(loss):
         loss = loss()
     if isinstance(loss, keras.losses.Loss):
@@ -31,7 +31,7 @@ def as_loss(loss: Any, is_multi_label: bool) -> keras.losses.Loss:
     if not callable(loss):
         raise InputError(f"loss must be a name, a function or a keras.losses.Loss, not {loss!r}.")
     function, settings = parts(loss)
-    own_class = _class_of(keras.losses, function)
+    own_class = _find_class(keras.losses, function)
     return own_class(**settings) if own_class else _FunctionLoss(loss)
 
 
@@ -40,7 +40,7 @@ def as_metric(metric: Any, accuracy: Callable[[], keras.metrics.Metric]) -> kera
     if isinstance(metric, str):
         name = metric
         is_accuracy = name in ("accuracy", "acc")
-        metric = accuracy() if is_accuracy else _named(keras.metrics, name, "metric")
+        metric = accuracy() if is_accuracy else _find_by_name(keras.metrics, name, "metric")
     if inspect.isclass(metric):
         metric = metric()
     if not isinstance(metric, keras.metrics.Metric):
@@ -49,7 +49,7 @@ def as_metric(metric: Any, accuracy: Callable[[], keras.metrics.Metric]) -> kera
                 f"a metric must be a name, a function or a keras.metrics.Metric, not {metric!r}."
             )
         function, settings = parts(metric)
-        own_class = _class_of(keras.metrics, function)
+        own_class = _find_class(keras.metrics, function)
         # Names must not contain the brackets of `<lambda>`.
         label = getattr(function, "__name__", type(function).__name__).strip("<>")
         metric = own_class(**settings) if own_class else _FunctionMetric(metric, name=label)
@@ -74,7 +74,7 @@ class _FunctionMetric(keras.metrics.MeanMetricWrapper):
         self.function = function
 
 
-def _named(module, name, what):
+def _find_by_name(module, name, kind):
     classes = {
         snake_case(key): value for key, value in vars(module).items() if inspect.isclass(value)
     }
@@ -83,7 +83,7 @@ def _named(module, name, what):
     except ValueError as error:
         close = difflib.get_close_matches(name.lower(), classes, 1)
         hint = f" Did you mean {close[0]!r}?" if close else ""
-        raise InputError(f"there is no {what} {name!r}.{hint}") from error
+        raise InputError(f"there is no {kind} {name!r}.{hint}") from error
 
 
 def parts(function: Callable) -> tuple[Callable, dict]:
@@ -92,7 +92,7 @@ def parts(function: Callable) -> tuple[Callable, dict]:
     return function, {}
 
 
-def _class_of(module, function):
+def _find_class(module, function):
     """Returns the class of a Keras function such as `keras.losses.huber`, else None."""
     name = getattr(function, "__name__", "")
     if getattr(module, name, None) is not function:

@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.data.scores.calibration import Calibration, Goal
+from keras_bert_impl.data.scores.comparison import Comparison, Outcome
+from keras_bert_impl.data.tables.examples import LabeledExamples
 from keras_bert_impl.tasks.base.kept_settings import argument_of
 from keras_bert_impl.tasks.base.options import LongTextSettings, setting_names
-from keras_bert_impl.tasks.data.examples import LabeledExamples
-from keras_bert_impl.tasks.scores.calibration import Calibration, Goal
-from keras_bert_impl.tasks.scores.comparison import Comparison, Outcome
+from keras_bert_impl.utils.errors import InputError
 
 LONG_TEXT_SETTINGS = setting_names(LongTextSettings)  # for tasks with one vector per text
 
@@ -61,8 +61,8 @@ class Task:
     @classmethod
     def declared(cls, name: str) -> tuple[Any, Any]:
         """Returns the annotation and the default of a model setting."""
-        found = (argument_of(model_class, name) for model_class in cls.model_classes)
-        return next(one for one in found if one is not None)
+        arguments = (argument_of(model_class, name) for model_class in cls.model_classes)
+        return next(argument for argument in arguments if argument is not None)
 
     def model_class(self, settings: dict[str, Any]) -> type:
         """Returns the class of the model to fine-tune, which may depend on the settings."""
@@ -73,10 +73,10 @@ class Task:
         if "long_texts" not in self.settings:
             return self.arguments | settings
         fields = {name: settings[name] for name in LONG_TEXT_SETTINGS if name in settings}
-        others = {name: settings[name] for name in settings if name not in fields}
+        arguments = {name: settings[name] for name in settings if name not in fields}
         if fields:
-            others["long_texts"] = {"way": fields.pop("long_texts", None), **fields}
-        return self.arguments | others
+            arguments["long_texts"] = {"way": fields.pop("long_texts", None), **fields}
+        return self.arguments | arguments
 
     @staticmethod
     def examples_of(texts: list, labels: list, source: str) -> Any:

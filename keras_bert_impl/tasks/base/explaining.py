@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from keras import ops
 
-from keras_bert_impl.io.errors import InputError, listed
-from keras_bert_impl.tasks.data.examples import segments_of
-from keras_bert_impl.tasks.inputs.words import Words
+from keras_bert_impl.data.batches.words import Words
+from keras_bert_impl.data.tables.examples import segments_of
+from keras_bert_impl.utils.errors import InputError, listed
 
 TargetScore = Callable[[Any], Any]  # network output -> float32 [batch]
 
@@ -30,17 +30,17 @@ class Explained:
     has_masked_losses = False
 
     def __repr__(self) -> str:
-        facts = ", ".join(f"{name}={value}" for name, value in self._facts().items())
+        facts = ", ".join(f"{name}={value}" for name, value in self._collect_facts().items())
         return f"<{type(self).__name__}: {facts}>"
 
     def _repr_html_(self) -> str:  # notebooks call it
         cells = (
             f"<tr><th>{name}</th><td>{html.escape(str(value))}</td></tr>"
-            for name, value in self._facts().items()
+            for name, value in self._collect_facts().items()
         )
         return f"<table><caption>{type(self).__name__}</caption>{''.join(cells)}</table>"
 
-    def _facts(self):
+    def _collect_facts(self):
         config, labels = self.config, getattr(self, "labels", None) or []
         facts = {
             "encoder": f"{config.num_layers} layers of {config.hidden_dim}",
@@ -49,8 +49,8 @@ class Explained:
             "max_length": self.max_length,
         }
         if labels:
-            more = f", ... ({len(labels)} in all)" if len(labels) > 10 else ""
-            facts["labels"] = f"{', '.join(labels[:10])}{more}"
+            suffix = f", ... ({len(labels)} in all)" if len(labels) > 10 else ""
+            facts["labels"] = f"{', '.join(labels[:10])}{suffix}"
         return facts if config.adapter is None else facts | {"adapter": config.adapter}
 
     def attribution_target(self, row: Any, outputs: Any, target: Any) -> tuple[str, TargetScore]:
@@ -95,5 +95,5 @@ def label_number(labels: list[str], target: Any) -> int | None:
 
 def log_odds(logits: Any, number: int) -> Any:
     """Computes the log-odds of a class, float32 `[batch]`, from logits `[batch, classes]`."""
-    others = ops.concatenate([logits[:, :number], logits[:, number + 1 :]], axis=1)
-    return logits[:, number] - ops.logsumexp(others, axis=1)
+    other_logits = ops.concatenate([logits[:, :number], logits[:, number + 1 :]], axis=1)
+    return logits[:, number] - ops.logsumexp(other_logits, axis=1)

@@ -10,18 +10,19 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_bert_impl.internals import learning_rate_of
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.settings import NonNegativeInt, PositiveInt, Range, validate
-from keras_bert_impl.one_graph import any_shape, compiled
+from keras_bert_impl.data.batches import batching
+from keras_bert_impl.data.batches.batching import list_of_batches, sorted_batches, takes_any_shape
+from keras_bert_impl.data.batches.blocks import blocks, in_blocks
+from keras_bert_impl.data.tables.label_checks import with_class_weights
+from keras_bert_impl.tasks.base import user_data
 from keras_bert_impl.tasks.base.compile_arguments import about_keras_2
-from keras_bert_impl.tasks.data.label_checks import with_class_weights
-from keras_bert_impl.tasks.inputs import batching, user_data
-from keras_bert_impl.tasks.inputs.batching import list_of_batches, sorted_batches, takes_any_shape
-from keras_bert_impl.tasks.inputs.blocks import blocks, in_blocks
-from keras_bert_impl.tasks.inputs.feature_rows import FeatureRows
-from keras_bert_impl.tasks.inputs.user_data import DEFAULT_BATCH_SIZE, CheckedExamples
+from keras_bert_impl.tasks.base.feature_rows import FeatureRows
+from keras_bert_impl.tasks.base.user_data import DEFAULT_BATCH_SIZE, CheckedExamples
 from keras_bert_impl.training.optimizers.schedules import reset, set_run_length
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.internals import learning_rate_of
+from keras_bert_impl.utils.one_graph import any_shape, compiled
+from keras_bert_impl.utils.settings import NonNegativeInt, PositiveInt, Range, validate
 
 _SET_RATE = (keras.callbacks.LearningRateScheduler, keras.callbacks.ReduceLROnPlateau)
 _SCHEDULE = keras.optimizers.schedules.LearningRateSchedule
@@ -66,7 +67,7 @@ def fit_arguments(
     sizes: FitSizes,
 ) -> dict[str, Any]:
     """Converts arguments of `TaskModel.fit` to arguments of `keras.Model.fit`."""
-    callbacks = _checked_callbacks(callbacks, model.optimizer)
+    callbacks = _check_callbacks(callbacks, model.optimizer)
     check_frozen_layers(model)
     data_position = _DataPosition(model.batches_done, sizes)
     validation_steps = sizes.validation_steps
@@ -88,9 +89,9 @@ def fit_arguments(
         first_batch = data_position.first_batch
         labels, seed = data.labels, model.compile_arguments()["seed"]
         steps = sizes.steps_per_epoch or batching.num_batches(rows, sizes.batch_size)
-        left = steps - model.batches_done
+        remaining_steps = steps - model.batches_done
         x = batching.training_batches(
-            rows, targets, sizes.batch_size, seed, shuffle, first_batch, left
+            rows, targets, sizes.batch_size, seed, shuffle, first_batch, remaining_steps
         )
         x = model.completed(x, first_batch)
         steps_per_epoch = None  # each epoch's dataset has this number of batches
@@ -139,7 +140,7 @@ def _warn_of_sorted_labels(labels: Any, held_out: Any) -> None:
         )
 
 
-def _checked_callbacks(callbacks: Any, optimizer: Any) -> list[keras.callbacks.Callback]:
+def _check_callbacks(callbacks: Any, optimizer: Any) -> list[keras.callbacks.Callback]:
     if isinstance(callbacks, keras.callbacks.CallbackList):
         callbacks = callbacks.callbacks
     rate = learning_rate_of(getattr(optimizer, "inner_optimizer", optimizer))
@@ -250,18 +251,18 @@ def joined(parts: Iterable) -> Any:
 def _predict_block(model, batch_size, texts, **kwargs):
     rows, _ = model.rows(texts)
     if not rows.num_texts:
-        return model.joined(_empty_scores(model), texts, rows)
+        return model.joined(_make_empty_scores(model), texts, rows)
     outputs = predict_sorted(model, model.predict_batches, rows, batch_size, **kwargs)
     return model.joined(outputs, texts, rows)
 
 
-def _empty_scores(model):
+def _make_empty_scores(model):
     # Some layers do not support empty batches.
-    one = {
+    features = {
         name: tf.zeros([1, *(size or 2 for size in symbol.shape[1:])], symbol.dtype)
         for name, symbol in model.input.items()
     }
-    outputs = model.scores(model(one, training=False))
+    outputs = model.scores(model(features, training=False))
     return keras.tree.map_structure(lambda scores: np.asarray(scores)[:0], outputs)
 
 

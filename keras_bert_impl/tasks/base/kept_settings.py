@@ -8,28 +8,30 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from keras_bert_impl.config import EncoderConfig
-from keras_bert_impl.interop import OWN_SETTINGS
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.reading import Document
-from keras_bert_impl.io.settings import check
+from keras_bert_impl.checkpoints.config import EncoderConfig
+from keras_bert_impl.checkpoints.interop import OWN_SETTINGS
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.io.reading import Document
+from keras_bert_impl.utils.settings import check
 
 _LOG = logging.getLogger(__name__)
 
 
 def kept_settings(config: Document, model_class: type, names: Iterable[str]) -> dict[str, Any]:
     """Reads constructor arguments of a task model from `config.json`."""
-    own = config.mapping(OWN_SETTINGS)
-    kinds = _annotations(model_class)
-    return {name: own.setting(name, kinds.get(name, Any), None) for name in names if name in own}
+    saved = config.mapping(OWN_SETTINGS)
+    kinds = _collect_annotations(model_class)
+    return {
+        name: saved.setting(name, kinds.get(name, Any), None) for name in names if name in saved
+    }
 
 
-def _annotations(model_class):
-    found: dict[str, Any] = {}
+def _collect_annotations(model_class):
+    annotations: dict[str, Any] = {}
     for kind in reversed(model_class.__mro__):
         if "__init__" in vars(kind):
-            found |= typing.get_type_hints(kind.__init__, include_extras=True)
-    return found
+            annotations |= typing.get_type_hints(kind.__init__, include_extras=True)
+    return annotations
 
 
 def argument_of(model_class: type, name: str) -> tuple[Any, Any] | None:
@@ -38,7 +40,9 @@ def argument_of(model_class: type, name: str) -> tuple[Any, Any] | None:
             argument = inspect.signature(kind.__init__).parameters.get(name)  # type: ignore[misc]
             if argument is not None:
                 required = argument.default is argument.empty
-                return _annotations(kind).get(name, Any), None if required else argument.default
+                return _collect_annotations(kind).get(
+                    name, Any
+                ), None if required else argument.default
     return None
 
 

@@ -15,7 +15,8 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_bert_impl.io.errors import InputError, listed
+from keras_bert_impl.data.scores.counting import SCORES, Accuracy, ScoreMetric, defined_weights
+from keras_bert_impl.data.tables.labels import ABOUT_SEVERAL, MULTI, REGRESSION, SINGLE
 from keras_bert_impl.tasks.base.compile_arguments import (
     as_loss,
     as_metric,
@@ -23,8 +24,7 @@ from keras_bert_impl.tasks.base.compile_arguments import (
     snake_case,
     valid_name,
 )
-from keras_bert_impl.tasks.data.labels import ABOUT_SEVERAL, MULTI, REGRESSION, SINGLE
-from keras_bert_impl.tasks.scores.counting import SCORES, Accuracy, ScoreMetric, defined_weights
+from keras_bert_impl.utils.errors import InputError, listed
 
 _NUMBERS = {  # labels are class indices
     "sparse_categorical_crossentropy",
@@ -127,9 +127,9 @@ class _View:
 
     def __call__(self, labels: Any, logits: Any) -> tuple[Any, Any]:
         labels, logits = self.outputs.in_order(labels, logits)
-        return self._labels(labels, logits), self._predictions(logits)
+        return self._convert_labels(labels, logits), self._convert_predictions(logits)
 
-    def _labels(self, labels, logits):
+    def _convert_labels(self, labels, logits):
         is_dense = len(labels.shape) == len(logits.shape)
         if self.labels == "given" or self.outputs.problem_type != SINGLE:
             return labels
@@ -142,7 +142,7 @@ class _View:
             return labels
         return labels[..., 1:]
 
-    def _predictions(self, logits):
+    def _convert_predictions(self, logits):
         if self.predictions == "logits":
             return logits
         if self.predictions == "numbers":
@@ -160,10 +160,10 @@ class TaskLoss(keras.losses.Loss):
 
     def __init__(self, loss: Any, outputs: Outputs) -> None:
         loss = as_loss(loss, outputs.problem_type == MULTI)
-        name = _keras_name(loss)
+        name = _find_keras_name(loss)
         _check(name, outputs, "loss")
         if name in _SIGMOID_LOSSES and outputs.problem_type == SINGLE and not outputs.is_binary:
-            raise _refusal(name, outputs, "loss")
+            raise _make_refusal(name, outputs, "loss")
         _check_ignores_padding(loss, name, outputs, "loss")
         stable = _SIGMOID_LOSSES if outputs.problem_type == MULTI else _SOFTMAX_LOSSES
         if outputs.is_binary:
@@ -174,7 +174,7 @@ class TaskLoss(keras.losses.Loss):
             loss = type(loss).from_config(loss.get_config() | {"from_logits": True})
         super().__init__(name=valid_name(loss.name), reduction=loss.reduction)
         self._loss = loss
-        self._view = _view(loss, name, outputs)
+        self._view = _choose_view(loss, name, outputs)
 
     @property
     def takes_soft_labels(self) -> bool:
@@ -195,14 +195,14 @@ class TaskMetric(keras.metrics.Metric):
 
     def __init__(self, metric: Any, outputs: Outputs) -> None:
         metric = as_metric(metric, lambda: _default_accuracy(outputs))
-        name = _keras_name(metric)
+        name = _find_keras_name(metric)
         _check(name, outputs, "metric")
         _check_ignores_padding(metric, name, outputs, "metric")
         super().__init__(name=metric.name, dtype=metric.dtype)
         if hasattr(metric, "_direction"):  # Keras's callbacks read it
             self._direction = metric._direction
         self.metric = metric
-        self._view = _view(metric, name, outputs)
+        self._view = _choose_view(metric, name, outputs)
         self._compares_outputs = name in _ACCURACIES
 
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
@@ -212,7 +212,9 @@ class TaskMetric(keras.metrics.Metric):
         if self._compares_outputs:  # NaN would be predicted as class 0
             sample_weight = defined_weights(y_pred, sample_weight)
         if len(y_pred.shape) > 2:
-            y_true, predictions, sample_weight = _flat(y_true, predictions, sample_weight, y_pred)
+            y_true, predictions, sample_weight = _convert_to_rows(
+                y_true, predictions, sample_weight, y_pred
+            )
         self.metric.update_state(y_true, predictions, sample_weight=sample_weight)
 
     def result(self) -> Any:
@@ -229,7 +231,7 @@ def as_list(metrics: Any) -> list:
         raise InputError("the model has one output. Pass metrics as a list, not a dict.")
     if not isinstance(metrics, (list, tuple)):
         return [metrics]
-    return [metric for given in metrics for metric in as_list(given)]
+    return [metric for nested in metrics for metric in as_list(nested)]
 
 
 # === Expected labels and predictions ===
@@ -237,34 +239,34 @@ def as_list(metrics: Any) -> list:
 
 def _default_accuracy(outputs):
     if outputs.problem_type == REGRESSION:
-        raise _refusal("accuracy", outputs, "metric")
+        raise _make_refusal("accuracy", outputs, "metric")
     if outputs.problem_type == MULTI:
         return keras.metrics.BinaryAccuracy()
     return Accuracy()
 
 
-def _view(given, name, outputs):
-    takes_logits = _takes_logits(given) or name in _MARGINS
+def _choose_view(measure, name, outputs):
+    takes_logits = _is_from_logits(measure) or name in _MARGINS
     predictions = "logits" if takes_logits else "probabilities"
     if name == "accuracy":
         return _View(outputs, "numbers", "numbers")
-    if hasattr(given, "sparse_y_pred"):  # only metrics of intersection over union
-        labels = "numbers" if given.sparse_y_true else "one_hot"
-        return _View(outputs, labels, "numbers" if given.sparse_y_pred else predictions)
+    if hasattr(measure, "sparse_y_pred"):  # only metrics of intersection over union
+        labels = "numbers" if measure.sparse_y_true else "one_hot"
+        return _View(outputs, labels, "numbers" if measure.sparse_y_pred else predictions)
     if name in _NUMBERS:
         return _View(outputs, "numbers", predictions)
     by_class = ("class_id", "multi_label", "top_k")
-    chosen = [getattr(given, key, None) for key in by_class]
+    class_options = [getattr(measure, key, None) for key in by_class]
     names_class = any(
-        value is not None and value is not False for value in chosen
+        value is not None and value is not False for value in class_options
     )  # class 0 is valid
     if outputs.is_binary and name in _BINARY and not names_class:
         return _View(outputs, "positive", "positive_logit" if takes_logits else "positive")
     return _View(outputs, "given" if name is None else "one_hot", predictions)
 
 
-def _keras_name(given):
-    for cls in type(given).__mro__:
+def _find_keras_name(measure):
+    for cls in type(measure).__mro__:
         if _is_of_keras(cls):
             name = snake_case(cls.__name__)
             return None if name in _BASES else name
@@ -275,8 +277,8 @@ def _is_of_keras(cls):
     return cls.__module__.split(".")[0] == "keras"
 
 
-def _takes_logits(given):
-    function = getattr(given, "function", None)
+def _is_from_logits(measure):
+    function = getattr(measure, "function", None)
     if function is not None:
         function, settings = parts(function)
         if "from_logits" in settings:
@@ -285,58 +287,60 @@ def _takes_logits(given):
             return True
         parameter = inspect.signature(function).parameters.get("from_logits")
         return parameter is not None and parameter.default is True
-    if getattr(given, "from_logits", False):
+    if getattr(measure, "from_logits", False):
         return True
-    if not _is_of_keras(type(given)):
-        return bool(getattr(given, "_from_logits", False))
-    return bool(given.get_config().get("from_logits", False))
+    if not _is_of_keras(type(measure)):
+        return bool(getattr(measure, "_from_logits", False))
+    return bool(measure.get_config().get("from_logits", False))
 
 
-def _check(name, outputs, what):
+def _check(name, outputs, kind):
     if name in _REFUSED[outputs.problem_type]:
-        raise _refusal(name, outputs, what)
+        raise _make_refusal(name, outputs, kind)
 
 
-def _check_ignores_padding(given, name, outputs, what):
+def _check_ignores_padding(measure, name, outputs, kind):
     """Raises `InputError` if a loss or metric would count padding as wrong answers."""
     if outputs.num_classes is not None or outputs.problem_type != SINGLE:
         return
-    smooths = bool(getattr(given, "label_smoothing", 0) or _settings(given).get("label_smoothing"))
+    smooths = bool(
+        getattr(measure, "label_smoothing", 0) or _read_settings(measure).get("label_smoothing")
+    )
     if smooths or name in _OVER_CLASSES:
-        line = _WRITE[SINGLE][what == "metric"]
+        line = _WRITE[SINGLE][kind == "metric"]
         raise InputError(
-            f"the {what} {given.name!r}{' with label smoothing' if smooths else ''} would count the "
-            f"padding of a batch as wrong answers. Write compile({line})."
+            f"the {kind} {measure.name!r}{' with label smoothing' if smooths else ''} would count "
+            f"the padding of a batch as wrong answers. Write compile({line})."
         )
 
 
-def _settings(given):
-    return given.get_config() if _is_of_keras(type(given)) else {}
+def _read_settings(measure):
+    return measure.get_config() if _is_of_keras(type(measure)) else {}
 
 
-def _refusal(name, outputs, what):
-    line = _WRITE[outputs.problem_type][what == "metric"]
-    more = " For two classes, give the model num_classes=2." * (outputs.problem_type == REGRESSION)
+def _make_refusal(name, outputs, kind):
+    line = _WRITE[outputs.problem_type][kind == "metric"]
+    hint = " For two classes, give the model num_classes=2." * (outputs.problem_type == REGRESSION)
     if outputs.problem_type == SINGLE and "binary" in name:
-        more = ABOUT_SEVERAL
+        hint = ABOUT_SEVERAL
     return InputError(
-        f"the {what} {name!r} does not fit this model, whose problem_type is "
+        f"the {kind} {name!r} does not fit this model, whose problem_type is "
         f"{outputs.problem_type!r}. Write compile({line})."
-        f"{more}"
+        f"{hint}"
     )
 
 
-def _flat(labels, predictions, weights, logits):
+def _convert_to_rows(labels, predictions, weights, logits):
     leading = ops.shape(logits)[:-1]
     if weights is not None:
         weights = ops.cast(weights, "float32")
         for _ in range(len(logits.shape) - 1 - len(weights.shape)):
             weights = weights[..., None]
         weights = ops.reshape(ops.broadcast_to(weights, leading), (-1,))
-    return _rows(labels, logits), _rows(predictions, logits), weights
+    return _merge_leading_dims(labels, logits), _merge_leading_dims(predictions, logits), weights
 
 
-def _rows(values, logits):
+def _merge_leading_dims(values, logits):
     """Reshapes `[..., dim]` to `[rows, dim]`, or `[...]` to `[rows]`."""
     if len(values.shape) < len(logits.shape):
         return ops.reshape(values, (-1,))
@@ -346,18 +350,18 @@ def _rows(values, logits):
 def multi_label_metrics() -> dict[str, Callable[[], Any]]:
     """Returns {metric name: function that creates the metric} for multi-label F1."""
 
-    def f1(average):
+    def make_f1(average):
         metric = keras.metrics.F1Score(average, threshold=0.5, name=f"{average}_f1")
         return TaskMetric(metric, Outputs(MULTI))
 
-    return {f"{average}_f1": functools.partial(f1, average) for average in ("micro", "macro")}
+    return {f"{average}_f1": functools.partial(make_f1, average) for average in ("micro", "macro")}
 
 
 def task_metrics(metrics: Any, named: dict[str, Callable], outputs_are: Outputs) -> list:
-    return [_task_metric(metric, named, outputs_are) for metric in as_list(metrics)]
+    return [_create_metric(metric, named, outputs_are) for metric in as_list(metrics)]
 
 
-def _task_metric(metric, named, outputs_are):
+def _create_metric(metric, named, outputs_are):
     if isinstance(metric, ScoreMetric):
         return metric
     if isinstance(metric, str) and metric in named:

@@ -6,17 +6,17 @@ from typing import Annotated, Any
 
 import tensorflow as tf
 
-from keras_bert_impl.first_guesses import known_arguments
-from keras_bert_impl.interop.layouts.bert import TensorName, dense, kernel, optional
-from keras_bert_impl.io.errors import InputError, listed
-from keras_bert_impl.io.settings import OneOf, PositiveInt, check
+from keras_bert_impl.checkpoints.interop.layouts.bert import TensorName, dense, kernel, optional
+from keras_bert_impl.data.batches import batching, windows
+from keras_bert_impl.data.batches.batching import TokenizedTexts
+from keras_bert_impl.data.batches.windows import GroupedTexts, merged
 from keras_bert_impl.layers import PoolWindows
 from keras_bert_impl.models.encoder import Encoder
+from keras_bert_impl.tasks.base.feature_rows import task_inputs
 from keras_bert_impl.tasks.base.options import LONG_TEXTS, OF_WINDOWS
-from keras_bert_impl.tasks.inputs import batching, windows
-from keras_bert_impl.tasks.inputs.batching import TokenizedTexts
-from keras_bert_impl.tasks.inputs.feature_rows import task_inputs
-from keras_bert_impl.tasks.inputs.windows import GroupedTexts, merged
+from keras_bert_impl.utils.errors import InputError, listed
+from keras_bert_impl.utils.first_guesses import known_arguments
+from keras_bert_impl.utils.settings import OneOf, PositiveInt, check
 
 # Values of `way` that support each field.
 _WAYS = {"head_tokens": ("head_tail",), "doc_stride": OF_WINDOWS, "max_windows": OF_WINDOWS}
@@ -96,13 +96,15 @@ class LongTexts:
         """
         if given is None or isinstance(given, LongTexts):
             return given or self
-        given = given if isinstance(given, dict) else {"way": given}
-        unknown = given.keys() - LongTexts.__dataclass_fields__
+        fields = given if isinstance(given, dict) else {"way": given}
+        unknown = fields.keys() - LongTexts.__dataclass_fields__
         if unknown:
             raise InputError(f"long_texts has no fields {listed(unknown)}.")
-        way = given.get("way") or self.way
-        kept = {name: getattr(self, name) for name, ways in _WAYS.items() if way in ways}
-        return LongTexts(**{"way": way, **kept} | {n: v for n, v in given.items() if v is not None})
+        way = fields.get("way") or self.way
+        inherited = {name: getattr(self, name) for name, ways in _WAYS.items() if way in ways}
+        return LongTexts(
+            **{"way": way, **inherited} | {n: v for n, v in fields.items() if v is not None}
+        )
 
     # === Tokenization ===
 
@@ -120,7 +122,7 @@ class LongTexts:
     def tokenize(self, model: Any, texts: list) -> TokenizedTexts | GroupedTexts:
         """Tokenizes texts or pairs. If texts are split into windows, returns `GroupedTexts`."""
         if self.has_windows:
-            return self._windows(model).tokenize(texts)
+            return self._configure_windows(model).tokenize(texts)
         return batching.tokenize_texts(
             texts, model.tokenizer, model.max_length, model.widths(), model.pack
         )
@@ -128,13 +130,13 @@ class LongTexts:
     def features(self, model: Any, texts: Any) -> dict[str, tf.Tensor]:
         """Tokenizes a batch of texts in eager mode or in a TensorFlow graph. Returns features."""
         if self.has_windows:
-            return self._windows(model).features(texts)
+            return self._configure_windows(model).features(texts)
         features = model.pack(texts)
         longest = tf.reduce_max(tf.reduce_sum(features["padding_mask"], axis=1))
         width = batching.least_of(model.widths(), longest)
         return {name: feature[:, :width] for name, feature in features.items()}
 
-    def _windows(self, model):
+    def _configure_windows(self, model):
         widths, most = model.widths(), self.max_windows or 8
         # Batches are padded to these numbers of windows; `widths` are the sequence lengths.
         counts = [*range(1, most + 1)]

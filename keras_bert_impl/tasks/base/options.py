@@ -11,8 +11,8 @@ The `__init__` module of a task's folder declares:
 import dataclasses
 from typing import Annotated
 
-from keras_bert_impl.io.settings import OneOf, PositiveInt
-from keras_bert_impl.tuning.settings import TuningSettings
+from keras_bert_impl.training.tuning.settings import TuningSettings
+from keras_bert_impl.utils.settings import OneOf, PositiveInt
 
 TABLE_OPTIONS = {"text", "pair", "label", "id", "groups", "dates", "delimiter", "no_header"}
 

@@ -8,13 +8,15 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_bert_impl.first_guesses import KnownArguments, known_arguments
-from keras_bert_impl.internals import all_layers
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.settings import OneOf, check
+from keras_bert_impl.data.batches import batching
+from keras_bert_impl.data.tables import user_input
+from keras_bert_impl.data.tables.label_checks import weighted
+from keras_bert_impl.data.tables.label_codec import LabelCodec
+from keras_bert_impl.data.tables.labels import MULTI
 from keras_bert_impl.models.encoder_layers import check_call
-from keras_bert_impl.one_graph import readable_errors
+from keras_bert_impl.tasks.base import user_data
 from keras_bert_impl.tasks.base.compile_arguments import check_arguments, check_backend
+from keras_bert_impl.tasks.base.feature_rows import are_symbolic_texts
 from keras_bert_impl.tasks.base.fitting import (
     FitSizes,
     check_frozen_layers,
@@ -25,14 +27,13 @@ from keras_bert_impl.tasks.base.fitting import (
 )
 from keras_bert_impl.tasks.base.keras_losses import Outputs, TaskLoss, TaskMetric, task_metrics
 from keras_bert_impl.tasks.base.long_texts import LongTexts
-from keras_bert_impl.tasks.data import user_input
-from keras_bert_impl.tasks.data.label_checks import weighted
-from keras_bert_impl.tasks.data.label_codec import LabelCodec
-from keras_bert_impl.tasks.data.labels import MULTI
-from keras_bert_impl.tasks.inputs import batching, user_data
-from keras_bert_impl.tasks.inputs.feature_rows import are_symbolic_texts
 from keras_bert_impl.training.optimizers.adamw import default_optimizer
 from keras_bert_impl.training.steps.trainer import ReplicatedTrainer
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.first_guesses import KnownArguments, known_arguments
+from keras_bert_impl.utils.internals import all_layers
+from keras_bert_impl.utils.one_graph import readable_errors
+from keras_bert_impl.utils.settings import OneOf, check
 
 
 class RawTextTrainer(KnownArguments, ReplicatedTrainer):
@@ -219,8 +220,13 @@ class RawTextTrainer(KnownArguments, ReplicatedTrainer):
         """
         check_backend()
         check_arguments(optimizer, learning_rate, seed, kwargs)
-        given = {"optimizer": optimizer, "loss": loss, "learning_rate": learning_rate, "seed": seed}
-        given |= {"metrics": metrics, "weighted_metrics": weighted_metrics, **kwargs}
+        arguments = {
+            "optimizer": optimizer,
+            "loss": loss,
+            "learning_rate": learning_rate,
+            "seed": seed,
+        }
+        arguments |= {"metrics": metrics, "weighted_metrics": weighted_metrics, **kwargs}
         rate = self.default_learning_rate if learning_rate is None else learning_rate
         names = self.named_metrics(), self.outputs_are
         with self.distribute_strategy.scope():
@@ -236,7 +242,7 @@ class RawTextTrainer(KnownArguments, ReplicatedTrainer):
                 dropout_seed=seed,
                 **kwargs,
             )
-        self._compiled.arguments = given
+        self._compiled.arguments = arguments
 
     def compile_if_needed(self) -> None:
         """Compiles the model with default arguments if it is not compiled."""
@@ -299,7 +305,7 @@ class RawTextTrainer(KnownArguments, ReplicatedTrainer):
         arguments = fit_arguments(
             self, x, y, sample_weight, class_weight, validation_data, shuffle, callbacks, sizes
         )
-        with readable_errors(), self._fitting(arguments) as arguments:
+        with readable_errors(), self._prepare_fit(arguments) as arguments:
             return super(ReplicatedTrainer, self).fit(verbose=verbose, **arguments)
 
     def evaluate(

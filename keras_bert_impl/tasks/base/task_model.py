@@ -7,14 +7,9 @@ from typing import Any
 
 import keras
 
-from keras_bert_impl.cards import in_transformers, write_card
-from keras_bert_impl.config import ADAPTER_RATES, HEAD_RATES, Adapter, EncoderConfig
-from keras_bert_impl.first_guesses import check_constructor, first_guesses
-from keras_bert_impl.graphs.formats import SAVED_MODEL, export_model
-from keras_bert_impl.graphs.networks import Network
-from keras_bert_impl.graphs.signatures import Signatures
-from keras_bert_impl.internals import is_of_package, is_writing_file, requirement
-from keras_bert_impl.interop import (
+from keras_bert_impl.checkpoints.cards import in_transformers, write_card
+from keras_bert_impl.checkpoints.config import ADAPTER_RATES, HEAD_RATES, Adapter, EncoderConfig
+from keras_bert_impl.checkpoints.interop import (
     OWN_SETTINGS,
     encoder_tensors,
     head_tensors,
@@ -25,12 +20,9 @@ from keras_bert_impl.interop import (
     tensor_prefix,
     write_model_directory,
 )
-from keras_bert_impl.interop.layouts.bert import TensorName
-from keras_bert_impl.interop.source import ModelSource, write_json
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.files import replace_file
-from keras_bert_impl.io.reading import read_json
-from keras_bert_impl.io.settings import DType, check
+from keras_bert_impl.checkpoints.interop.layouts.bert import TensorName
+from keras_bert_impl.checkpoints.interop.source import ModelSource, write_json
+from keras_bert_impl.data.batches.words import common_words
 from keras_bert_impl.layers.adapters import ADDED
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.models.weights import (
@@ -44,6 +36,9 @@ from keras_bert_impl.models.weights import (
     tensors_of,
     values_deferred,
 )
+from keras_bert_impl.serving.graphs.formats import SAVED_MODEL, export_model
+from keras_bert_impl.serving.graphs.networks import Network
+from keras_bert_impl.serving.graphs.signatures import Signatures
 from keras_bert_impl.tasks.base.explaining import Explained
 from keras_bert_impl.tasks.base.kept_settings import (
     TOKENIZER_ASSET,
@@ -56,8 +51,13 @@ from keras_bert_impl.tasks.base.kept_settings import (
 from keras_bert_impl.tasks.base.long_texts import LongTexts
 from keras_bert_impl.tasks.base.options import MAX_LENGTH
 from keras_bert_impl.tasks.base.raw_text import RawTextTrainer, quantized_error
-from keras_bert_impl.tasks.inputs.words import common_words
 from keras_bert_impl.tokenizers import Tokenizer
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.first_guesses import check_constructor, first_guesses
+from keras_bert_impl.utils.internals import is_of_package, is_writing_file, requirement
+from keras_bert_impl.utils.io.files import replace_file
+from keras_bert_impl.utils.io.reading import read_json
+from keras_bert_impl.utils.settings import DType, check
 
 _log = logging.getLogger(__name__)
 MODEL_CLASS = "model_class"  # key in the settings of this package in `config.json`
@@ -190,10 +190,10 @@ class TaskModel(Explained, RawTextTrainer, keras.Model):
 
     def own_settings(self) -> dict[str, Any]:
         """Returns the constructor arguments that are saved with the model."""
-        own = {name: getattr(self, name) for name in ("max_length", *self.settings)}
-        if "long_texts" in own:
-            own |= {"long_texts": dataclasses.asdict(self.long_texts)}
-        return own
+        settings = {name: getattr(self, name) for name in ("max_length", *self.settings)}
+        if "long_texts" in settings:
+            settings |= {"long_texts": dataclasses.asdict(self.long_texts)}
+        return settings
 
     # === Serving ===
 
@@ -275,11 +275,11 @@ class TaskModel(Explained, RawTextTrainer, keras.Model):
             config = dataclasses.replace(config, adapter=adapter)
         if max_length is not None:
             kwargs["max_length"] = max_length
-        kept = within_positions(cls.saved_settings(source, kwargs), config, name_or_path)
+        settings = within_positions(cls.saved_settings(source, kwargs), config, name_or_path)
         if "long_texts" in kwargs:
-            saved = LongTexts().changed(kept.get("long_texts"))
+            saved = LongTexts().changed(settings.get("long_texts"))
             kwargs["long_texts"] = saved.changed(kwargs["long_texts"])
-        arguments = cls.pretrained_arguments(source, config, kept | kwargs)
+        arguments = cls.pretrained_arguments(source, config, settings | kwargs)
         config = cls.encoder_config(config, arguments)
         if dropout is not None:
             config = dataclasses.replace(config, dropout=dropout, attention_dropout=dropout)

@@ -6,9 +6,9 @@ from typing import Any
 
 from keras import ops
 
-from keras_bert_impl.internals import track_loss
+from keras_bert_impl.data.scores.counting import TokenAccuracy, token_weights
 from keras_bert_impl.tasks.base.keras_losses import as_list
-from keras_bert_impl.tasks.scores.counting import TokenAccuracy, token_weights
+from keras_bert_impl.utils.internals import track_loss
 
 _Mixin: Any = object  # for mypy: the methods use attributes of `TaskModel`
 
@@ -51,6 +51,6 @@ class TokenLabels(_Mixin):
     def loss_totals(self, x: Any, y: Any, sample_weight: Any) -> Any:
         return ops.sum(token_weights(y, sample_weight))
 
-    def _track_loss(self, loss, batch):
+    def _record_loss(self, loss, batch):
         # The epoch loss is the mean over the labeled tokens, like the step loss.
         track_loss(self, loss, self.loss_totals(*batch))

@@ -3,8 +3,8 @@
 import dataclasses
 from typing import Any
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks.base.options import TABLE_OPTIONS, VectorSettings
+from keras_bert_impl.utils.errors import InputError
 
 TASK_NAME = "similarity"
 READER_OPTIONS = TABLE_OPTIONS | {"negative"}

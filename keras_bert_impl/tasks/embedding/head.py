@@ -7,9 +7,8 @@ from typing import Annotated, Any
 import keras
 import numpy as np
 
-from keras_bert_impl.interop.sentence_transformers import ACTIVATIONS
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.settings import OneOf, PositiveInt, Range, check
+from keras_bert_impl.checkpoints.interop.sentence_transformers import ACTIVATIONS
+from keras_bert_impl.data.batches.windows import merged
 from keras_bert_impl.layers import LayerMix, SplitGroups
 from keras_bert_impl.layers.basic import HEAD_ACTIVATIONS, LayerNormalization
 from keras_bert_impl.models.encoder import Encoder
@@ -17,17 +16,18 @@ from keras_bert_impl.models.heads import with_global_mask
 from keras_bert_impl.models.weights import assign
 from keras_bert_impl.tasks.base.long_texts import LongTexts
 from keras_bert_impl.tasks.embedding.poolings import POOLINGS, poolings_of
-from keras_bert_impl.tasks.inputs.windows import merged
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.settings import OneOf, PositiveInt, Range, check
 
 _DENSE = {"kind": "dense", "dim": None, "activation": "tanh", "use_bias": True}
 _LAYER_NORM_EPSILON = 1e-5  # as in PyTorch and `sentence-transformers`
 
 
 def checked_projections(projections: Sequence[dict[str, Any]] | None) -> list[dict[str, Any]]:
-    return [_checked(projection) for projection in projections or []]
+    return [_check_projection(projection) for projection in projections or []]
 
 
-def _checked(projection):
+def _check_projection(projection):
     if isinstance(projection, dict) and projection == {"kind": "layer_norm"}:
         return dict(projection)
     if not isinstance(projection, dict) or projection.get("kind") != "dense":
@@ -40,8 +40,8 @@ def _checked(projection):
         raise InputError(f"a dense projection has no setting {unknown[0]!r}.")
     projection = _DENSE | projection
     projection["dim"] = check("dim of a projection", projection["dim"], PositiveInt)
-    known = Annotated[str, OneOf(*ACTIVATIONS)]
-    check("activation of a projection", projection["activation"], known)
+    activation_type = Annotated[str, OneOf(*ACTIVATIONS)]
+    check("activation of a projection", projection["activation"], activation_type)
     return projection
 
 
@@ -110,30 +110,30 @@ def embedding_network(
             "pooling='cls' takes the first token, which attends to no other token in a causal "
             "encoder. Use pooling='mean'."
         )
-    weights = _checked_weights(
+    weights = _check_weights(
         layer_weights, learn_layer_weights, num_layers, encoder.config.num_layers + 1
     )
     mix = None
     if weights is not None:
         mix = LayerMix(weights, trainable=learn_layer_weights, dtype="float32", name="layer_mix")
 
-    def vectors_of_rows(rows):
-        states = _states(encoder, rows, num_layers, mix)  # [rows, length, dim]
-        return _pooled(states, rows["padding_mask"], poolings)
+    def pool_rows(rows):
+        states = _compute_states(encoder, rows, num_layers, mix)  # [rows, length, dim]
+        return _pool_states(states, rows["padding_mask"], poolings)
 
     inputs = long_texts.inputs(groups=1)
-    vectors = long_texts.vectors(vectors_of_rows, merged(inputs), encoder, "float32")
+    vectors = long_texts.vectors(pool_rows, merged(inputs), encoder, "float32")
     for layer in projections:
         vectors = layer(vectors)
     if normalize:
         vectors = keras.layers.UnitNormalization(dtype="float32", name="normalize")(vectors)
     if truncate_dim is not None:
-        vectors = vectors[:, : _checked_dim(truncate_dim, vectors.shape[-1])]
+        vectors = vectors[:, : _check_dim(truncate_dim, vectors.shape[-1])]
     outputs = SplitGroups(dtype="float32", name="split")(vectors, inputs["padding_mask"])
     return inputs, outputs, mix
 
 
-def _checked_dim(dim, limit):
+def _check_dim(dim, limit):
     if type(dim) is not int or not 1 <= dim <= limit:
         raise InputError(
             f"truncate_dim must be from 1 to {limit}, the size of a vector. "
@@ -142,7 +142,7 @@ def _checked_dim(dim, limit):
     return dim
 
 
-def _checked_weights(weights, learned, num_layers, limit):
+def _check_weights(weights, learned, num_layers, limit):
     check("num_layers", num_layers, Annotated[int, Range(least=1, most=limit)])
     if num_layers == 1 and (learned or weights is not None):
         raise InputError("layer weights require num_layers of 2 or more.")
@@ -158,7 +158,7 @@ def _checked_weights(weights, learned, num_layers, limit):
     return array.astype(float).tolist()
 
 
-def _states(encoder, features, num_layers, mix):
+def _compute_states(encoder, features, num_layers, mix):
     features = with_global_mask(encoder, features, None)
     if num_layers == 1:
         return encoder(features)["sequence_output"]
@@ -168,7 +168,7 @@ def _states(encoder, features, num_layers, mix):
     return keras.layers.Concatenate(dtype="float32", name="layers")(list(states))
 
 
-def _pooled(states, padding_mask, poolings):
+def _pool_states(states, padding_mask, poolings):
     names = ["pooling"] if len(poolings) == 1 else [f"{each.name}_pooling" for each in poolings]
     vectors = [each(states, padding_mask, name) for each, name in zip(poolings, names)]
     if len(vectors) == 1:

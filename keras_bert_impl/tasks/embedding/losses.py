@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 from keras import ops
 
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.settings import OneOf, check
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.settings import OneOf, check
 
 LOSSES = ("cosine", "cosent", "triplet", "multiple_negatives")
 SCORED = ("cosine", "cosent")  # losses with labels
@@ -30,17 +30,19 @@ def check_group(name: str, group: int | None) -> None:
             "the number of texts per example is unknown for a generator or PyDataset. Pass a list "
             "of tuples, or a tuple of lists."
         )
-    wanted = {"triplet": "three texts (anchor, positive, negative)"}.get(name, "two texts")
+    expected = {"triplet": "three texts (anchor, positive, negative)"}.get(name, "two texts")
     fits = group == (3 if name == "triplet" else 2)
     if name == "multiple_negatives":
-        wanted, fits = "two texts (anchor, positive) or more (hard negatives)", group >= 2
+        expected, fits = "two texts (anchor, positive) or more (hard negatives)", group >= 2
     if not fits:
-        raise InputError(f"the loss {name!r} takes examples of {wanted}. Received: {group} text(s)")
+        raise InputError(
+            f"the loss {name!r} takes examples of {expected}. Received: {group} text(s)"
+        )
 
 
 def cosine_similarities(first: Any, second: Any) -> Any:
     """Computes cosines of vectors `[..., dim]`; 0 for zero vectors."""
-    return ops.sum(_normalized(first) * _normalized(second), axis=-1)
+    return ops.sum(_normalize(first) * _normalize(second), axis=-1)
 
 
 def cosine_losses(vectors: Any, labels: Any) -> Any:
@@ -57,7 +59,9 @@ def triplet_losses(vectors: Any, margin: float) -> Any:
     Source: Reimers and Gurevych 2019, "Sentence-BERT", section 3, the triplet objective.
     """
     anchor, positive, negative = (vectors[:, number] for number in range(3))
-    return ops.relu(_distances(anchor, positive) - _distances(anchor, negative) + margin)
+    return ops.relu(
+        _compute_distances(anchor, positive) - _compute_distances(anchor, negative) + margin
+    )
 
 
 def cosent_loss(vectors: Any, labels: Any, scale: float) -> Any:
@@ -82,20 +86,20 @@ def multiple_negatives_loss(vectors: Any, scale: float) -> Any:
     Source: Henderson et al. 2017, "Efficient Natural Language Response Suggestion for Smart Reply",
     on multiple negatives.
     """
-    vectors = _normalized(vectors)
+    vectors = _normalize(vectors)
     anchors = vectors[:, 0]
-    others = ops.transpose(vectors[:, 1:], (1, 0, 2))  # [group - 1, batch, dim]
-    candidates = ops.reshape(others, (-1, ops.shape(vectors)[-1]))  # [batch * (group - 1), dim]
+    targets = ops.transpose(vectors[:, 1:], (1, 0, 2))  # [group - 1, batch, dim]
+    candidates = ops.reshape(targets, (-1, ops.shape(vectors)[-1]))  # [batch * (group - 1), dim]
     logits = scale * ops.matmul(anchors, ops.transpose(candidates))
-    wanted = scale * ops.sum(anchors * others[0], axis=-1)
-    return ops.mean(ops.logsumexp(logits, axis=-1) - wanted)
+    positive_logits = scale * ops.sum(anchors * targets[0], axis=-1)
+    return ops.mean(ops.logsumexp(logits, axis=-1) - positive_logits)
 
 
-def _normalized(vectors):
+def _normalize(vectors):
     squares = ops.sum(ops.square(vectors), axis=-1, keepdims=True)
     return vectors * ops.rsqrt(ops.maximum(squares, 1e-24))
 
 
-def _distances(first, second):
+def _compute_distances(first, second):
     # The gradient at 0 is undefined without an offset; PyTorch uses the same value.
     return ops.sqrt(ops.sum(ops.square(first - second + 1e-6), axis=-1))

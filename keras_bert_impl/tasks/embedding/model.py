@@ -8,23 +8,20 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_bert_impl.first_guesses import first_guesses
-from keras_bert_impl.interop import read_encoder_config
-from keras_bert_impl.interop.layouts.bert import TensorName
-from keras_bert_impl.interop.sentence_transformers import (
+from keras_bert_impl.checkpoints.interop import read_encoder_config
+from keras_bert_impl.checkpoints.interop.layouts.bert import TensorName
+from keras_bert_impl.checkpoints.interop.sentence_transformers import (
     SIMILARITIES,
     is_cross_encoder,
     read_projections,
     read_sentence_settings,
     write_sentence_settings,
 )
-from keras_bert_impl.interop.source import ModelSource
-from keras_bert_impl.io.errors import InputError, listed
-from keras_bert_impl.io.settings import NonNegativeFloat, OneOf, PositiveFloat, PositiveInt, check
+from keras_bert_impl.checkpoints.interop.source import ModelSource
+from keras_bert_impl.data.tables.label_codec import LabelCodec, ScoreLabels
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.tasks.base.long_texts import LongTexts
 from keras_bert_impl.tasks.base.task_model import TaskModel
-from keras_bert_impl.tasks.data.label_codec import LabelCodec, ScoreLabels
 from keras_bert_impl.tasks.embedding import losses
 from keras_bert_impl.tasks.embedding.head import (
     checked_projections,
@@ -38,6 +35,15 @@ from keras_bert_impl.tasks.embedding.signature import TextEmbedderNetwork, Vecto
 from keras_bert_impl.tasks.embedding.text_vectors import TextVectors
 from keras_bert_impl.tokenizers import Tokenizer
 from keras_bert_impl.training.steps.whole_batch import WholeBatchTrainer
+from keras_bert_impl.utils.errors import InputError, listed
+from keras_bert_impl.utils.first_guesses import first_guesses
+from keras_bert_impl.utils.settings import (
+    NonNegativeFloat,
+    OneOf,
+    PositiveFloat,
+    PositiveInt,
+    check,
+)
 
 
 @first_guesses("TextEmbedder")
@@ -166,7 +172,7 @@ class TextEmbedder(TextVectors, WholeBatchTrainer, TaskModel):
             layers,
             truncate_dim,
         )
-        prompts = _checked_prompts(prompts, default_prompt_name)
+        prompts = _check_prompts(prompts, default_prompt_name)
         check("similarity_fn_name", similarity_fn_name, Annotated[str, OneOf(*SIMILARITIES)])
         super().__init__(
             encoder,
@@ -291,12 +297,12 @@ class TextEmbedder(TextVectors, WholeBatchTrainer, TaskModel):
     def saved_settings(cls, source: ModelSource, given: dict[str, Any]) -> dict[str, Any]:
         if is_cross_encoder(source.task_path):
             raise InputError(f"{source.path} is a cross-encoder. Load it with TextClassifier.")
-        found = read_sentence_settings(source.task_path)
-        if found and found["max_length"] is None:
-            found["max_length"] = read_encoder_config(source, with_adapter=True).max_length
-        if found:
-            check_poolings(found["pooling"].split("+"), source.task_path)
-        return super().saved_settings(source, given) | found
+        settings = read_sentence_settings(source.task_path)
+        if settings and settings["max_length"] is None:
+            settings["max_length"] = read_encoder_config(source, with_adapter=True).max_length
+        if settings:
+            check_poolings(settings["pooling"].split("+"), source.task_path)
+        return super().saved_settings(source, given) | settings
 
     def pretrained_head(self, source: ModelSource) -> list[TensorName]:
         tensors = read_projections(source.task_path)
@@ -331,7 +337,7 @@ class NoLabels(LabelCodec):
         raise InputError(self.message)
 
 
-def _checked_prompts(prompts, default):
+def _check_prompts(prompts, default):
     prompts = {} if prompts is None else prompts
     if not isinstance(prompts, dict) or not all(
         isinstance(text, str) for part in prompts.items() for text in part

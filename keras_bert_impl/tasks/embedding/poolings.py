@@ -2,8 +2,6 @@
 
 from typing import Any
 
-from keras_bert_impl.graphs import layers
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.layers import (
     LastPooling,
     MaxPooling,
@@ -11,6 +9,8 @@ from keras_bert_impl.layers import (
     MeanSqrtPooling,
     WeightedMeanPooling,
 )
+from keras_bert_impl.serving.graphs import layers
+from keras_bert_impl.utils.errors import InputError
 
 POOLINGS: dict[str, "Pooling"] = {}  # in the order of concatenation
 
@@ -55,9 +55,9 @@ def check_poolings(names: list[str], where: Any) -> None:
 
 def poolings_of(pooling: str) -> list[Pooling]:
     names = pooling.split("+") if isinstance(pooling, str) else []
-    known = [name for name in POOLINGS if name in names]
-    if names != known or not names:
-        right = f" Write pooling={'+'.join(known)!r}." if known else ""
+    ordered = [name for name in POOLINGS if name in names]
+    if names != ordered or not names:
+        right = f" Write pooling={'+'.join(ordered)!r}." if ordered else ""
         raise InputError(
             f"pooling must be one of {', '.join(POOLINGS)}, or several of them joined by '+' in "
             f"this order. Received: pooling={pooling!r:.60}.{right}"

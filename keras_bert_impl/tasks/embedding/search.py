@@ -12,16 +12,16 @@ import pyarrow
 import pyarrow.compute
 import pyarrow.parquet
 
-from keras_bert_impl.first_guesses import known_arguments
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.lines import read_lines, suffix_of
-from keras_bert_impl.io.paths import expanded
-from keras_bert_impl.io.reading import Document, parse_json_line
-from keras_bert_impl.io.settings import PositiveInt, check
-from keras_bert_impl.tasks.data.table_rows import readable_errors
+from keras_bert_impl.data.scores.decisions import unit_length
+from keras_bert_impl.data.tables.table_rows import readable_errors
 from keras_bert_impl.tasks.embedding.vector_source import check_same_model
 from keras_bert_impl.tasks.embedding.vectors import PlacedText, places_of
-from keras_bert_impl.tasks.scores.decisions import unit_length
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.first_guesses import known_arguments
+from keras_bert_impl.utils.io.lines import read_lines, suffix_of
+from keras_bert_impl.utils.io.paths import expanded
+from keras_bert_impl.utils.io.reading import Document, parse_json_line
+from keras_bert_impl.utils.settings import PositiveInt, check
 
 if TYPE_CHECKING:
     from keras_bert_impl.tasks.embedding.model import TextEmbedder
@@ -74,14 +74,14 @@ def search(
     check("k", k, PositiveInt)
     queries = [queries] if isinstance(queries, str) else list(queries)
     prompt = "query" if "query" in embedder.prompts else None
-    wanted = unit_length(embedder.encode(queries, prompt_name=prompt))  # [queries, dim]
-    wanted = _finite(wanted, "the vector of query")
-    rows = np.zeros((len(wanted), 0), "int64")
-    scores = np.zeros((len(wanted), 0), "float32")
+    query_vectors = unit_length(embedder.encode(queries, prompt_name=prompt))  # [queries, dim]
+    query_vectors = _check_finite(query_vectors, "the vector of query")
+    rows = np.zeros((len(query_vectors), 0), "int64")
+    scores = np.zeros((len(query_vectors), 0), "float32")
     for start in range(0, len(vectors), _VECTORS):
         block = unit_length(vectors[start : start + _VECTORS])
-        block = _finite(block, "vector", start)
-        columns, cosines = _nearest(wanted, block, k)
+        block = _check_finite(block, "vector", start)
+        columns, cosines = _find_nearest(query_vectors, block, k)
         rows = np.concatenate([rows, columns + start], axis=1)
         scores = np.concatenate([scores, cosines], axis=1)
         best = np.argsort(-scores, axis=1, kind="stable")[:, :k]
@@ -90,27 +90,27 @@ def search(
     return rows, scores
 
 
-def _nearest(wanted, block, k):
+def _find_nearest(query_vectors, block, k):
     """Returns the indices and cosines of the nearest vectors, [queries, min(k, vectors)].
 
     The results are sorted by index.
 
     Args:
-        wanted: float32 [queries, dim]. Vectors of queries, with unit length.
+        query_vectors: float32 [queries, dim]. Vectors of queries, with unit length.
         block: float32 [vectors, dim]. Vectors to search, with unit length.
     """
     k = min(k, len(block))
-    columns = np.zeros((len(wanted), k), "int64")
-    found = np.zeros((len(wanted), k), "float32")
-    for first in range(0, len(wanted), _QUERIES):
+    columns = np.zeros((len(query_vectors), k), "int64")
+    scores = np.zeros((len(query_vectors), k), "float32")
+    for first in range(0, len(query_vectors), _QUERIES):
         part = slice(first, first + _QUERIES)
-        cosines = wanted[part] @ block.T
-        columns[part] = _highest(cosines, k)
-        found[part] = np.take_along_axis(cosines, columns[part], axis=1)
-    return columns, found
+        cosines = query_vectors[part] @ block.T
+        columns[part] = _select_highest(cosines, k)
+        scores[part] = np.take_along_axis(cosines, columns[part], axis=1)
+    return columns, scores
 
 
-def _highest(cosines, k):
+def _select_highest(cosines, k):
     """Returns the column indices of the k highest values per row, sorted, int64 [queries, k]."""
     if k == cosines.shape[1]:
         return np.broadcast_to(np.arange(k), cosines.shape)
@@ -122,10 +122,10 @@ def _highest(cosines, k):
     return np.nonzero(is_taken)[1].reshape(-1, k)
 
 
-def _finite(vectors, what, start=0):
+def _check_finite(vectors, name, start=0):
     wrong = np.flatnonzero(np.isnan(vectors).any(axis=1))
     if len(wrong):
-        raise InputError(f"{what} {start + wrong[0]} contains NaN or infinite values.")
+        raise InputError(f"{name} {start + wrong[0]} contains NaN or infinite values.")
     return vectors
 
 
@@ -139,7 +139,7 @@ def read_vectors(path: str | Path) -> np.ndarray:
     """
     path = expanded(path)
     if suffix_of(path) == ".parquet":
-        return _vectors_of_parquet(path)
+        return _read_parquet(path)
     try:
         shape = _shape_in_header(path)
         # NumPy takes True for 1, and maps a negative number of bytes.
@@ -167,7 +167,7 @@ def _shape_in_header(path):
         return readers[version](file)[0]
 
 
-def _vectors_of_parquet(path):
+def _read_parquet(path):
     with readable_errors(path):
         table = pyarrow.parquet.read_table(path)
     if "vector" not in table.column_names:
@@ -184,13 +184,15 @@ def _vectors_of_parquet(path):
 
 def read_places(path: str | Path, rows: Iterable[int], count: int) -> dict[int, PlacedText]:
     """Reads the texts at the indices `rows` of a vector file, from its `.jsonl` file if any."""
-    wanted, found, line = set(map(int, rows)), {}, 0
+    indices, places, line = set(map(int, rows)), {}, 0
     if suffix_of(path) == ".parquet":
         with readable_errors(path):
             table = pyarrow.parquet.read_table(path)
         columns = [name for name in PlacedText._fields if name in table.column_names]
-        texts = table.select(columns).take(sorted(wanted)).to_pylist()
-        return {row: _place(text, f"{path}, row {row}") for row, text in zip(sorted(wanted), texts)}
+        texts = table.select(columns).take(sorted(indices)).to_pylist()
+        return {
+            row: _place(text, f"{path}, row {row}") for row, text in zip(sorted(indices), texts)
+        }
     path = places_of(path)
     if not path.is_file():
         raise InputError(
@@ -198,14 +200,14 @@ def read_places(path: str | Path, rows: Iterable[int], count: int) -> dict[int, 
             "again."
         )
     for line, content in read_lines(path):
-        if line - 1 in wanted:
+        if line - 1 in indices:
             where = f"{path}, line {line}"
-            found[line - 1] = _place(parse_json_line(content, where), where)
+            places[line - 1] = _place(parse_json_line(content, where), where)
     if line != count:
         raise InputError(
             f"{path} has {line} lines for {count} vectors. Run `keras-bert embed` again."
         )
-    return found
+    return places
 
 
 def _place(value, where):

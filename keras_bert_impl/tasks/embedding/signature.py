@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from keras_bert_impl.graphs import layers, networks
-from keras_bert_impl.graphs.networks import Network, to_numpy
-from keras_bert_impl.graphs.signatures import Signatures
 from keras_bert_impl.models.encoder import Encoder
+from keras_bert_impl.serving.graphs import layers, networks
+from keras_bert_impl.serving.graphs.networks import Network, to_numpy
+from keras_bert_impl.serving.graphs.signatures import Signatures
 from keras_bert_impl.tasks.embedding.poolings import poolings_of
 from keras_bert_impl.tokenizers import Tokenizer
 
@@ -23,9 +23,9 @@ class TextEmbedderNetwork(Network):
     def write(self, graph: Any) -> None:
         poolings = poolings_of(self.model.pooling)
 
-        def of_rows(rows):
+        def pool_rows(rows):
             states = networks.hidden_states(graph, self.config, rows)[-self.model.num_layers :]
-            states = _mixed(graph, states, self.model)
+            states = _mix_states(graph, states, self.model)
             mask = rows["attention_mask"]
             vectors = [pooling.write(graph, states, mask) for pooling in poolings]
             if len(vectors) == 1:
@@ -38,7 +38,7 @@ class TextEmbedderNetwork(Network):
             pooled *= self.model.num_layers
         pooled *= len(poolings)
         vectors = graph.as_float32(
-            networks.text_vectors(graph, features, self.model, of_rows, pooled)
+            networks.text_vectors(graph, features, self.model, pool_rows, pooled)
         )
         for layer, projection in zip(self.model.projection_layers, self.model.projections):
             inputs = graph.as_computed(vectors)
@@ -59,12 +59,12 @@ class TextEmbedderNetwork(Network):
         return {"sentence_embedding": to_numpy(self.model(groups, training=False))[:, 0]}
 
     def as_model_outputs(self, session: Any, features: dict[str, Any]) -> np.ndarray:
-        batch, group, *rest = features["token_ids"].shape
-        rows = {n: np.reshape(feature, (batch * group, *rest)) for n, feature in features.items()}
+        batch, group, *sizes = features["token_ids"].shape
+        rows = {n: np.reshape(feature, (batch * group, *sizes)) for n, feature in features.items()}
         return session(rows)["sentence_embedding"].reshape(batch, group, -1)
 
 
-def _mixed(graph, states, model):
+def _mix_states(graph, states, model):
     """Returns the weighted mean, or the concatenation, of the states of several layers."""
     if model.layer_mix is None:
         return graph.add("Concat", *states, axis=2) if len(states) > 1 else states[0]

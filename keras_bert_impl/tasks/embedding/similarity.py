@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.tasks.base.prediction_files import cells, write_predictions_table
-from keras_bert_impl.tasks.data.examples import Examples
-from keras_bert_impl.tasks.scores.comparison import Outcome
-from keras_bert_impl.tasks.scores.decisions import EQUAL_COSINES, undefined, unit_length
-from keras_bert_impl.tasks.scores.metrics import pearson, spearman
+from keras_bert_impl.data.prediction_files import cells, write_predictions_table
+from keras_bert_impl.data.scores.comparison import Outcome
+from keras_bert_impl.data.scores.decisions import EQUAL_COSINES, undefined, unit_length
+from keras_bert_impl.data.scores.metrics import pearson, spearman
+from keras_bert_impl.data.tables.examples import Examples
+from keras_bert_impl.utils.errors import InputError
 
 if TYPE_CHECKING:
     from keras_bert_impl.tasks.embedding.model import TextEmbedder
 
 
-def _single_texts(examples):
+def _split_into_texts(examples):
     return [(text,) for texts in examples.texts for text in texts]
 
 
@@ -32,7 +32,7 @@ class SimilarityExamples(Examples):
 
     @property
     def sequences(self) -> list[tuple[str, ...]]:
-        return _single_texts(self)
+        return _split_into_texts(self)
 
     @classmethod
     def of(cls, examples: Examples) -> SimilarityExamples:
@@ -69,7 +69,7 @@ def sts_scores(
         sts_scores(TextEmbedder.from_pretrained("path/to/model"), read_glue("stsb", "glue", "dev"))
     """
     examples = SimilarityExamples.of(examples)
-    return _scores(examples, embedder.similarities(examples.texts, batch_size))
+    return _compute_scores(examples, embedder.similarities(examples.texts, batch_size))
 
 
 def score_similarities(
@@ -80,10 +80,10 @@ def score_similarities(
         path = directory / "predictions.tsv"
         rows = ([cell] for cell in cells(cosines))
         write_predictions_table(path, ["cosine"], rows, examples)
-    return _scores(examples, cosines)
+    return _compute_scores(examples, cosines)
 
 
-def _scores(examples, cosines):
+def _compute_scores(examples, cosines):
     outcome = similarity_outcome(examples, cosines)
     return {name: outcome.score(name) for name in outcome.metrics}
 
@@ -109,7 +109,7 @@ class AnchorExamples(Examples):
 
     @property
     def sequences(self) -> list[tuple[str, ...]]:
-        return _single_texts(self)
+        return _split_into_texts(self)
 
     @classmethod
     def of(cls, examples: Examples) -> AnchorExamples:
@@ -168,7 +168,7 @@ def anchor_ranks(embedder: TextEmbedder, examples: AnchorExamples) -> tuple[np.n
     cosines = np.sum(vectors[:, :1] * vectors[:, 1:], axis=-1)
     if np.isnan(vectors).any():
         cosines = np.full_like(cosines, np.nan)
-    return cosines, _ranks(vectors, examples.texts)
+    return cosines, _compute_ranks(vectors, examples.texts)
 
 
 def anchor_outcome(ranks: np.ndarray) -> Outcome:
@@ -180,24 +180,24 @@ def anchor_outcome(ranks: np.ndarray) -> Outcome:
     return Outcome(np.zeros(len(ranks)), np.asarray(ranks, "float64"), metrics)
 
 
-def _ranks(vectors, texts):
+def _compute_ranks(vectors, texts):
     """Returns the rank of each positive, int [texts].
 
     Args:
         vectors: float32 [texts, group, dim], unit length.
     """
     places = {}  # text -> (row, column) of its first occurrence
-    for row, (_, *others) in enumerate(texts):
-        for column, text in enumerate(others, 1):
+    for row, (_, *other_texts) in enumerate(texts):
+        for column, text in enumerate(other_texts, 1):
             places.setdefault(text, (row, column))
     candidates = np.stack([vectors[place] for place in places.values()])
     numbers = {text: number for number, text in enumerate(places)}
-    own = np.array([numbers[positive] for _, positive, *_ in texts])
+    positive_numbers = np.array([numbers[positive] for _, positive, *_ in texts])
     ranks = []
     for first in range(0, len(texts), _CHUNK):
         part = slice(first, first + _CHUNK)
         cosines = vectors[part, 0] @ candidates.T  # [anchors, candidates]
-        of_own = np.take_along_axis(cosines, own[part, None], axis=1)
+        positive_cosines = np.take_along_axis(cosines, positive_numbers[part, None], axis=1)
         # With `cosines >= ...`, the rank of NaN would be 0.
-        ranks.append(np.sum(~(cosines < of_own - EQUAL_COSINES), axis=1))
+        ranks.append(np.sum(~(cosines < positive_cosines - EQUAL_COSINES), axis=1))
     return np.concatenate(ranks)

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from keras_bert_impl.interop.source import ModelSource
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.checkpoints.interop.source import ModelSource
+from keras_bert_impl.data.prediction_files import read_predictions_table
+from keras_bert_impl.data.scores.comparison import Comparison, Outcome
+from keras_bert_impl.data.scores.decisions import check_scores
+from keras_bert_impl.data.tables.held_rows import copy_rows, write_held_out
 from keras_bert_impl.tasks.base.description import Task
 from keras_bert_impl.tasks.base.options import setting_names
-from keras_bert_impl.tasks.base.prediction_files import read_predictions_table
-from keras_bert_impl.tasks.data.held_rows import copy_rows, write_held_out
 from keras_bert_impl.tasks.embedding import SETTINGS, TASK_NAME, read
 from keras_bert_impl.tasks.embedding.losses import SCORED
 from keras_bert_impl.tasks.embedding.model import TextEmbedder
@@ -25,8 +26,7 @@ from keras_bert_impl.tasks.embedding.similarity import (
     score_similarities,
     similarity_outcome,
 )
-from keras_bert_impl.tasks.scores.comparison import Comparison, Outcome
-from keras_bert_impl.tasks.scores.decisions import check_scores
+from keras_bert_impl.utils.errors import InputError
 
 
 class _Embedding(Task):
@@ -39,7 +39,7 @@ class _Embedding(Task):
     _untuned: Outcome | None = None  # predictions of the model before training
 
     @staticmethod
-    def _outcome(dev: Any, columns: np.ndarray) -> Outcome:
+    def _compute_outcome(dev: Any, columns: np.ndarray) -> Outcome:
         """Returns the outcome for the columns of a prediction file."""
         raise NotImplementedError
 
@@ -47,7 +47,7 @@ class _Embedding(Task):
         if self._untuned is None:
             return None
         _, rows = read_predictions_table(directory / "predictions.tsv")
-        outcome = self._outcome(dev, np.array(rows, "float64"))
+        outcome = self._compute_outcome(dev, np.array(rows, "float64"))
         return Comparison(outcome, {"untuned": self._untuned})
 
     @classmethod
@@ -87,7 +87,7 @@ class Similarity(_Embedding):
         self._untuned = similarity_outcome(dev, model.similarities(dev.texts))
 
     @staticmethod
-    def _outcome(dev, columns):
+    def _compute_outcome(dev, columns):
         return similarity_outcome(dev, columns[:, 0])
 
     score = staticmethod(score_similarities)
@@ -125,7 +125,7 @@ class Anchors(_Embedding):
         self._untuned = anchor_outcome(anchor_ranks(model, dev)[1])
 
     @staticmethod
-    def _outcome(dev, columns):
+    def _compute_outcome(dev, columns):
         return anchor_outcome(columns[:, -1])
 
     score = staticmethod(anchor_scores)  # type: ignore[assignment]

@@ -5,16 +5,16 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from keras_bert_impl.first_guesses import known_arguments
-from keras_bert_impl.io.errors import InputError, listed
+from keras_bert_impl.data.batches.batching import TokenizedTexts
+from keras_bert_impl.data.batches.blocks import in_blocks
+from keras_bert_impl.data.batches.windows import GroupedTexts, tokenize_groups
+from keras_bert_impl.data.tables.user_input import not_a_text, values
 from keras_bert_impl.layers.basic import ThreadValue
-from keras_bert_impl.tasks.data.user_input import not_a_text, values
 from keras_bert_impl.tasks.embedding import losses
 from keras_bert_impl.tasks.embedding.vector_similarity import similarity
-from keras_bert_impl.tasks.inputs.batching import TokenizedTexts
-from keras_bert_impl.tasks.inputs.blocks import in_blocks
-from keras_bert_impl.tasks.inputs.windows import GroupedTexts, tokenize_groups
 from keras_bert_impl.tokenizers.tokenizer import as_strings
+from keras_bert_impl.utils.errors import InputError, listed
+from keras_bert_impl.utils.first_guesses import known_arguments
 
 _Mixin: Any = object  # for mypy: the methods use attributes of `TaskModel`
 
@@ -79,15 +79,17 @@ class TextVectors(_Mixin):
         Example:
             embedder.similarity(embedder.encode(["a text"]), embedder.encode(["b", "c"]))  # float32 [1, 2]
         """
-        vectors = self._as_vectors(first), self._as_vectors(second)
+        vectors = self._convert_to_vectors(first), self._convert_to_vectors(second)
         return similarity(*vectors, kind=self.similarity_fn_name)
 
-    def _as_vectors(self, given):
-        if isinstance(given, (str, bytes)):
-            given = [given]
-        if isinstance(given, (list, tuple)) and all(isinstance(one, (str, bytes)) for one in given):
-            given = self.encode(list(given))
-        return np.asarray(given, "float32")
+    def _convert_to_vectors(self, inputs):
+        if isinstance(inputs, (str, bytes)):
+            inputs = [inputs]
+        if isinstance(inputs, (list, tuple)) and all(
+            isinstance(text, (str, bytes)) for text in inputs
+        ):
+            inputs = self.encode(list(inputs))
+        return np.asarray(inputs, "float32")
 
     def similarities(
         self, pairs: Any, batch_size: int | None = None, verbose: int | str = 0
@@ -98,7 +100,7 @@ class TextVectors(_Mixin):
             pairs: list of (first, second), or a tuple of two lists.
         """
 
-        def cosines(pairs):
+        def compute_cosines(pairs):
             if not pairs:
                 return np.zeros(0, "float32")
             vectors = self.predict(pairs, batch_size=batch_size, verbose=verbose)
@@ -110,7 +112,7 @@ class TextVectors(_Mixin):
                 )
             return np.asarray(losses.cosine_similarities(vectors[:, 0], vectors[:, 1]))
 
-        return in_blocks(cosines, self.as_texts(pairs))
+        return in_blocks(compute_cosines, self.as_texts(pairs))
 
     # === Texts and labels ===
 
@@ -124,7 +126,7 @@ class TextVectors(_Mixin):
                 sizes = ", ".join(str(len(column)) for column in columns)
                 raise InputError(f"the lists of texts differ in length: {sizes}.")
             x = list(zip(*columns))
-        examples = [tuple(one) if isinstance(one, list) else one for one in values(x)]
+        examples = [tuple(row) if isinstance(row, list) else row for row in values(x)]
         for number, example in enumerate(examples):
             for text in example if isinstance(example, tuple) else [example]:
                 if not isinstance(text, (str, bytes)):
@@ -138,11 +140,11 @@ class TextVectors(_Mixin):
 
     def tokenized(self, texts: list) -> TokenizedTexts | GroupedTexts:
         if self._prepares:
-            texts = self._prepared(as_strings(texts)).numpy().tolist()
+            texts = self._prepare_texts(as_strings(texts)).numpy().tolist()
         return super().tokenized(texts)
 
     def text_features(self, texts: tf.Tensor) -> dict[str, tf.Tensor]:
-        return super().text_features(self._prepared(texts))
+        return super().text_features(self._prepare_texts(texts))
 
     @property
     def _prepares(self):
@@ -153,7 +155,7 @@ class TextVectors(_Mixin):
         prompt = self._prompt.value
         return self.prompts.get(self.default_prompt_name, "") if prompt is None else prompt
 
-    def _prepared(self, texts):
+    def _prepare_texts(self, texts):
         if self._prompt_now:
             texts = tf.strings.join([self._prompt_now, texts])
         return tf.strings.lower(texts, encoding="utf-8") if self.do_lower_case else texts
@@ -161,7 +163,7 @@ class TextVectors(_Mixin):
     def rows(
         self, texts: list, labels: Any = None, weights: Any = None
     ) -> tuple[GroupedTexts, tuple]:
-        examples = [(one,) if isinstance(one, (str, bytes)) else one for one in texts]
+        examples = [(text,) if isinstance(text, (str, bytes)) else text for text in texts]
         tokenized = tokenize_groups(examples, self.tokenized)
         return tokenized, tuple(target for target in (labels, weights) if target is not None)
 
@@ -172,11 +174,11 @@ class TextVectors(_Mixin):
         features = self.text_features(tf.reshape(texts, [-1]))
         group = texts.shape[1] or tf.shape(texts)[1]
 
-        def grouped(feature):
+        def split_into_groups(feature):
             sizes = [size or tf.shape(feature)[axis] for axis, size in enumerate(feature.shape)]
             return tf.reshape(feature, [-1, group, *sizes[1:]])
 
-        return {name: grouped(feature) for name, feature in features.items()}
+        return {name: split_into_groups(feature) for name, feature in features.items()}
 
 
 def _group(example):

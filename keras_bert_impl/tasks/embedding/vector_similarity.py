@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.tasks.scores.decisions import unit_length
+from keras_bert_impl.data.scores.decisions import unit_length
+from keras_bert_impl.utils.errors import InputError
 
 _VALUES = 1 << 22  # maximum number of differences in memory
 

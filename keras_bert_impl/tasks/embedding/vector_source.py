@@ -13,11 +13,11 @@ import keras
 import numpy as np
 import pyarrow.parquet
 
-from keras_bert_impl.io.errors import InputError, listed
-from keras_bert_impl.io.paths import local_path
-from keras_bert_impl.io.reading import Document, parse_json, read_json
-from keras_bert_impl.tasks.data.examples import content_hash
-from keras_bert_impl.tasks.data.table_rows import readable_errors
+from keras_bert_impl.data.tables.examples import content_hash
+from keras_bert_impl.data.tables.table_rows import readable_errors
+from keras_bert_impl.utils.errors import InputError, listed
+from keras_bert_impl.utils.io.paths import local_path
+from keras_bert_impl.utils.io.reading import Document, parse_json, read_json
 
 if TYPE_CHECKING:
     from keras_bert_impl.tasks.embedding.model import TextEmbedder
@@ -118,7 +118,7 @@ def check_same_model(path: str | Path, embedder: TextEmbedder, name: str | None 
         )
     elif source.text("fingerprint") != embedder_fingerprint(embedder):
         raise InputError(
-            f"the vectors in {path} are from a different model: {_named(source)}, not "
+            f"the vectors in {path} are from a different model: {_describe_model(source)}, not "
             f"{name or 'this model'}. Search with their model, or embed the texts again with "
             f"--model {name or 'MODEL'} and another --out."
         )
@@ -131,7 +131,7 @@ def check_same_model(path: str | Path, embedder: TextEmbedder, name: str | None 
             )
 
 
-def _named(source):
+def _describe_model(source):
     name, fingerprint = source.text("model", None), source.text("fingerprint")
     return f"{name or 'a model'} (SHA-256 {fingerprint[:8]})"
 
@@ -148,7 +148,7 @@ def check_may_replace(path: Path, source: dict[str, Any]) -> None:
     if before is None:
         contents = "does not state the model of its vectors"
     elif before.text("fingerprint") != source["fingerprint"]:
-        contents = f"contains vectors of another model, {_named(before)}"
+        contents = f"contains vectors of another model, {_describe_model(before)}"
     elif before.mapping("files").keys().isdisjoint(source["files"]):
         contents = f"contains vectors of other texts, {listed(before.mapping('files'))}"
     else:
@@ -161,4 +161,4 @@ def changed_files(path: str | Path, texts: Iterable[str]) -> list[str]:
     source = read_source(path)
     before = {} if source is None else source.mapping("files")
     hashes = {text: file_hash(text) for text in dict.fromkeys(texts) if text in before}
-    return [text for text, found in hashes.items() if found not in (None, before[text])]
+    return [text for text, digest in hashes.items() if digest not in (None, before[text])]

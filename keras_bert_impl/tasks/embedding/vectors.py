@@ -13,14 +13,9 @@ import numpy as np
 import pyarrow
 import pyarrow.parquet
 
-from keras_bert_impl.io.cache import Cache, key_of
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.files import replace_file, replace_files
-from keras_bert_impl.io.lines import LONGEST_LINE, read_lines, suffix_of
-from keras_bert_impl.io.paths import local_path
-from keras_bert_impl.io.settings import OneOf, check
-from keras_bert_impl.tasks.data.layout import Layout, cells
-from keras_bert_impl.tasks.data.tables import FORMATS, open_table, text_lines
+from keras_bert_impl.data.batches.blocks import blocks
+from keras_bert_impl.data.tables.layout import Layout, cells
+from keras_bert_impl.data.tables.tables import FORMATS, open_table, text_lines
 from keras_bert_impl.tasks.embedding.vector_source import (
     KEY,
     brief_hash,
@@ -30,7 +25,12 @@ from keras_bert_impl.tasks.embedding.vector_source import (
     file_hash,
     source_file,
 )
-from keras_bert_impl.tasks.inputs.blocks import blocks
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.io.cache import Cache, key_of
+from keras_bert_impl.utils.io.files import replace_file, replace_files
+from keras_bert_impl.utils.io.lines import LONGEST_LINE, read_lines, suffix_of
+from keras_bert_impl.utils.io.paths import local_path
+from keras_bert_impl.utils.settings import OneOf, check
 
 if TYPE_CHECKING:
     from keras_bert_impl.tasks.embedding.model import TextEmbedder
@@ -90,13 +90,15 @@ def read_texts(
     """
     check("unit", unit, Annotated[str, OneOf(*UNITS)])
     paths = [paths] if isinstance(paths, (str, Path)) else list(paths)
-    files = [file for path in paths for file in _files(local_path(path), delimiter is not None)]
+    files = [
+        file for path in paths for file in _find_files(local_path(path), delimiter is not None)
+    ]
     layout = Layout(str(column), id=None if id is None else str(id), header=header)
-    found = (text for file in files for text in _read(file, layout, unit, delimiter))
-    return (text for text in found if text.text.strip())
+    texts = (text for file in files for text in _read(file, layout, unit, delimiter))
+    return (text for text in texts if text.text.strip())
 
 
-def _files(path, are_tables):
+def _find_files(path, are_tables):
     if not path.exists():
         raise InputError(f"{path} does not exist.")
     if path.is_file():
@@ -120,17 +122,17 @@ def _is_read(path):
 
 def _read(path, layout, unit, delimiter):
     if suffix_of(path) != ".txt" or delimiter is not None:
-        rows = _rows(path, layout, delimiter)
+        rows = _read_rows(path, layout, delimiter)
     elif layout.id is not None:
         raise InputError(f"{path} is not a table, so it has no column {layout.id!r} with ids.")
     elif unit == "line":
         rows = text_lines(path)
     else:
-        rows = [(1, _whole(path))]
+        rows = [(1, _read_whole(path))]
     return (PlacedText(str(path), *row) for row in rows)
 
 
-def _whole(path):
+def _read_whole(path):
     lines, size = [], 0
     for _, line in read_lines(path):
         lines.append(f"{line}\n")
@@ -143,7 +145,7 @@ def _whole(path):
     return "".join(lines)
 
 
-def _rows(path, layout, delimiter):
+def _read_rows(path, layout, delimiter):
     table = open_table(path, layout, delimiter)
     for number, read in table.rows:
         try:
@@ -199,7 +201,7 @@ def write_vectors(
     encode = functools.partial(embedder.encode, prompt_name=prompt, batch_size=batch_size)
     if cache_bytes:
         encode = functools.partial(_encode_missing, encode, Cache(cache_bytes))
-    written = {place.resolve() for place in _written(path)}
+    written = {place.resolve() for place in _list_written(path)}
     source_of_vectors = describe_source(embedder, name)
     hashes = source_of_vectors["files"]
     with _WRITERS[path.suffix](path, source_of_vectors) as write:
@@ -214,7 +216,7 @@ def write_vectors(
                     hashes[source] = file_hash(source)
             if not count:
                 check_may_replace(path, source_of_vectors)
-            write(chunk, encode([one.text for one in chunk]))
+            write(chunk, encode([placed.text for placed in chunk]))
             count += len(chunk)
             if progress is not None:
                 progress(count)
@@ -225,21 +227,21 @@ def write_vectors(
 
 def _encode_missing(encode, cache, texts):
     keys = [key_of(text) for text in texts]
-    found = dict(zip(keys, cache.get(keys)))
-    missing = {key: text for key, text in zip(keys, texts) if found[key] is None}
+    entries = dict(zip(keys, cache.get(keys)))
+    missing = {key: text for key, text in zip(keys, texts) if entries[key] is None}
     if missing:
         for key, vector in zip(missing, encode(list(missing.values()))):
-            found[key] = {"vector": vector}
-            cache.put(key, found[key])
-    return np.stack([found[key]["vector"] for key in keys])
+            entries[key] = {"vector": vector}
+            cache.put(key, entries[key])
+    return np.stack([entries[key]["vector"] for key in keys])
 
 
-def _written(path):
+def _list_written(path):
     return [path, places_of(path), source_file(path)] if path.suffix == ".npy" else [path]
 
 
 @contextlib.contextmanager
-def _npy(path, source):
+def _write_npy(path, source):
     dim = source["dim"]
     # Without the texts, which are moved last, `search` raises; the vectors can be written again.
     files = source_file(path), path, places_of(path)
@@ -250,8 +252,8 @@ def _npy(path, source):
             def write(texts, batch):
                 vectors.write(np.ascontiguousarray(batch, "<f4").data)
                 for text in texts:
-                    shown = text._replace(text=text.text[:SHOWN_CHARACTERS]).as_dict()
-                    places.write(json.dumps(shown) + "\n")
+                    entry = text._replace(text=text.text[:SHOWN_CHARACTERS]).as_dict()
+                    places.write(json.dumps(entry) + "\n")
 
             yield write
             count = (vectors.tell() - _HEADER) // (4 * dim)
@@ -272,7 +274,7 @@ def _write_header(file, count, dim):
 
 
 @contextlib.contextmanager
-def _parquet(path, source):
+def _write_parquet(path, source):
     dim, string = source["dim"], pyarrow.string()
     columns = {"path": string, "line": pyarrow.int64(), "text": string, "id": string}
     columns["vector"] = pyarrow.list_(pyarrow.float32(), dim)
@@ -294,7 +296,7 @@ def _parquet(path, source):
         file.add_key_value_metadata({KEY: json.dumps(source)})
 
 
-_WRITERS = {".npy": _npy, ".parquet": _parquet}
+_WRITERS = {".npy": _write_npy, ".parquet": _write_parquet}
 
 
 def places_of(path: str | Path) -> Path:

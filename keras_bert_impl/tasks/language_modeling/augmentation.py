@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 from keras import ops
 
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.files import replace_file
-from keras_bert_impl.io.settings import Seed, check
+from keras_bert_impl.data.batches.windows import tokenize_windows
+from keras_bert_impl.data.batches.words import align_tokens, find_words, single_token_words
+from keras_bert_impl.data.scores.decisions import unit_length
+from keras_bert_impl.data.tables.examples import Examples
 from keras_bert_impl.tasks.base.fitting import outputs_of_batch
-from keras_bert_impl.tasks.data.examples import Examples
-from keras_bert_impl.tasks.inputs.windows import tokenize_windows
-from keras_bert_impl.tasks.inputs.words import align_tokens, find_words, single_token_words
 from keras_bert_impl.tasks.language_modeling.masked_batches import masked_batches
 from keras_bert_impl.tasks.language_modeling.model import MaskedLM
-from keras_bert_impl.tasks.scores.decisions import unit_length
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.io.files import replace_file
+from keras_bert_impl.utils.settings import Seed, check
 
 _CHUNK = 1024  # number of words to compare with the vocabulary at once
 
@@ -73,19 +73,19 @@ def augment(
     is_pair = isinstance(examples.texts[0], tuple)
     segments = [s for text in examples.texts for s in (text if is_pair else (text,))]
     sentences = [find_words(segment) for segment in segments]
-    candidates = _candidates(model, sentences, top_k, batch_size)
+    candidates = _find_candidates(model, sentences, top_k, batch_size)
     width = 2 if is_pair else 1
     texts: list = []
     rows: list[int] = []
     for row, original in enumerate(examples.texts):
         draw = np.random.default_rng([seed, row])
-        found = {original: None}  # keys are an ordered set
+        variants = {original: None}  # keys are an ordered set
         parts = slice(row * width, (row + 1) * width)
         for _ in range(copies):
             copy = [_copy(*part, rate, draw) for part in zip(sentences[parts], candidates[parts])]
-            found[tuple(copy) if is_pair else copy[0]] = None
-        texts += found
-        rows += [row] * len(found)
+            variants[tuple(copy) if is_pair else copy[0]] = None
+        texts += variants
+        rows += [row] * len(variants)
     of_rows: dict[str, Any] = {
         name: values and [values[row] for row in rows]
         for name, values in (("labels", examples.labels), ("lines", examples.lines))
@@ -123,16 +123,16 @@ def _copy(words, candidates, rate, draw):
         candidates: string array [words, top_k]; empty strings for words to keep.
     """
     is_drawn = draw.random(len(words.starts)) < rate
-    which = draw.integers(candidates.shape[1], size=len(words.starts))
+    choices = draw.integers(candidates.shape[1], size=len(words.starts))
     parts, end = [], 0
     for word in np.flatnonzero(is_drawn):
         if candidates[word, 0]:
-            parts += [words.text[end : words.starts[word]], candidates[word, which[word]]]
+            parts += [words.text[end : words.starts[word]], candidates[word, choices[word]]]
             end = words.ends[word]
     return "".join([*parts, words.text[end:]])
 
 
-def _candidates(model, sentences, top_k, batch_size):
+def _find_candidates(model, sentences, top_k, batch_size):
     """Returns an array of candidate replacements per text, string [words, top_k]."""
     vocabulary = single_token_words(model.tokenizer)
     top_k = min(top_k, len(vocabulary) - 1)
@@ -143,30 +143,30 @@ def _candidates(model, sentences, top_k, batch_size):
     tokenized = tokenize_windows(texts, model.tokenizer, limit, limit // 2)
     alignment = align_tokens(sentences, tokenized)
     num_tokens = np.bincount(alignment.words[alignment.words >= 0], minlength=len(alignment.firsts))
-    num_tokens[[not has for words in sentences for has in _have_letters(words)]] = 0
+    num_tokens[[not has for words in sentences for has in _has_letters(words)]] = 0
 
-    asked = np.flatnonzero(tokenized.has_most_context)
+    context_positions = np.flatnonzero(tokenized.has_most_context)
     positions = np.zeros(len(alignment.words), "int64")  # [tokens], positions in the windows
-    positions[tokenized.token_numbers()[asked]] = asked
+    positions[tokenized.token_numbers()[context_positions]] = context_positions
     ids = np.array(list(vocabulary))
     best = np.full((len(num_tokens), top_k), -1)
     alone, several = np.flatnonzero(num_tokens == 1), np.flatnonzero(num_tokens > 1)
     if len(alone):
         masks = positions[alignment.firsts[alone]]
-        best[alone] = _guesses(model, tokenized, masks, ids, top_k, batch_size)
+        best[alone] = _guess_words(model, tokenized, masks, ids, top_k, batch_size)
     if len(several):
         token_ids = tokenized.token_ids.numpy()[positions]
-        best[several] = _neighbours(model, token_ids, alignment.words, several, ids, top_k)
+        best[several] = _find_neighbours(model, token_ids, alignment.words, several, ids, top_k)
     strings = np.array([*vocabulary.values(), ""], dtype=object)[best]
     return np.split(strings, alignment.word_splits[1:-1])
 
 
-def _have_letters(words):
+def _has_letters(words):
     for start, end in zip(words.starts, words.ends):
         yield any(map(str.isalpha, words.text[start:end]))
 
 
-def _guesses(model, tokenized, masks, ids, top_k, batch_size):
+def _guess_words(model, tokenized, masks, ids, top_k, batch_size):
     """Returns the indices in `ids` of the top_k predicted words, int [masks, top_k].
 
     Args:
@@ -190,7 +190,7 @@ def _guesses(model, tokenized, masks, ids, top_k, batch_size):
     return guesses[np.argsort(order)]
 
 
-def _neighbours(model, token_ids, words_of_tokens, words, ids, top_k):
+def _find_neighbours(model, token_ids, words_of_tokens, words, ids, top_k):
     """Returns the indices in `ids` of the nearest embeddings, int [words, top_k].
 
     Args:
@@ -202,11 +202,11 @@ def _neighbours(model, token_ids, words_of_tokens, words, ids, top_k):
     targets = unit_length(table[ids])
     tokens = np.flatnonzero(np.isin(words_of_tokens, words))
     begins = np.searchsorted(words_of_tokens[tokens], words)  # the tokens of a word are adjacent
-    found = []
+    nearest = []
     for first in range(0, len(words), _CHUNK):
         ends = np.append(begins, len(tokens))[first : first + _CHUNK + 1]
         part = table[token_ids[tokens[ends[0] : ends[-1]]]]
         sums = np.add.reduceat(part, ends[:-1] - ends[0], axis=0)
         cosines = unit_length(sums) @ targets.T  # [words of the chunk, ids]
-        found.append(np.argsort(-cosines, axis=1, kind="stable")[:, :top_k])
-    return np.concatenate(found)
+        nearest.append(np.argsort(-cosines, axis=1, kind="stable")[:, :top_k])
+    return np.concatenate(nearest)

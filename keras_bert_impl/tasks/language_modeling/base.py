@@ -7,17 +7,17 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_bert_impl.interop import OWN_SETTINGS, head_tensors, tied_tensors
-from keras_bert_impl.interop.layouts.bert import TensorName
-from keras_bert_impl.interop.source import ModelSource
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.checkpoints.interop import OWN_SETTINGS, head_tensors, tied_tensors
+from keras_bert_impl.checkpoints.interop.layouts.bert import TensorName
+from keras_bert_impl.checkpoints.interop.source import ModelSource
+from keras_bert_impl.data.scores.counting import token_weights
+from keras_bert_impl.data.tables.label_codec import LabelCodec
 from keras_bert_impl.layers.losses import cross_entropy
 from keras_bert_impl.models.weights import check_tied
 from keras_bert_impl.pretraining.masking.token_masks import NO_LABEL
 from keras_bert_impl.tasks.base.task_model import TaskModel
 from keras_bert_impl.tasks.base.token_labels import TokenLabels
-from keras_bert_impl.tasks.data.label_codec import LabelCodec
-from keras_bert_impl.tasks.scores.counting import token_weights
+from keras_bert_impl.utils.errors import InputError
 
 
 class Perplexity(NamedTuple):

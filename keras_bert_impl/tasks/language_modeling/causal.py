@@ -8,22 +8,22 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_bert_impl.first_guesses import known_arguments
-from keras_bert_impl.graphs.signatures import Signatures
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.settings import PositiveInt, check
+from keras_bert_impl.data.tables.user_input import is_one_text
 from keras_bert_impl.layers.losses import cross_entropy
 from keras_bert_impl.models.decoding import cache_signature, empty_cache, next_states
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.models.heads import masked_lm_head
 from keras_bert_impl.pretraining.masking.token_masks import NO_LABEL
+from keras_bert_impl.serving.graphs.signatures import Signatures
+from keras_bert_impl.tasks.base.feature_rows import task_inputs
 from keras_bert_impl.tasks.base.fitting import outputs_of_batch
 from keras_bert_impl.tasks.base.keras_losses import Outputs
-from keras_bert_impl.tasks.data.user_input import is_one_text
-from keras_bert_impl.tasks.inputs.feature_rows import task_inputs
 from keras_bert_impl.tasks.language_modeling.base import LanguageModel, Perplexity
 from keras_bert_impl.tasks.language_modeling.sampling import Sampling
 from keras_bert_impl.tokenizers import Tokenizer
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.first_guesses import known_arguments
+from keras_bert_impl.utils.settings import PositiveInt, check
 
 _ROWS, _TOKENS = 32, 2048  # maximum rows and tokens per batch
 
@@ -95,7 +95,7 @@ class CausalLM(LanguageModel):
     def completed(
         self, batches: tf.data.Dataset, first_batch: tf.Variable | None = None
     ) -> tf.data.Dataset:
-        return batches.map(_with_next_tokens, num_parallel_calls=tf.data.AUTOTUNE)
+        return batches.map(_label_next_tokens, num_parallel_calls=tf.data.AUTOTUNE)
 
     def completed_dataset(self, dataset: tf.data.Dataset, is_training: bool) -> tf.data.Dataset:
         x, y, _ = keras.utils.unpack_x_y_sample_weight(dataset.element_spec)
@@ -166,17 +166,21 @@ class CausalLM(LanguageModel):
         """
         count = check("max_new_tokens", max_new_tokens, PositiveInt)
         sampling = Sampling(temperature, top_k, top_p, seed)
-        prompts = self._token_ids(self.as_texts(texts), count, closes=False)
+        prompts = self._tokenize_texts(self.as_texts(texts), count, closes=False)
         if stop is None:
             stop = [self.tokenizer.id_to_token(self.tokenizer.sep_id)]
         stop = check("stop", [stop] if isinstance(stop, str) else stop, tuple[str, ...])
         ends = {self._stop_id(token) for token in stop}
         rows: dict[int, tuple] = {}
-        for batch in _batches([len(prompt) + count for prompt in prompts]):
-            ids = self._generated([prompts[text] for text in batch], batch, count, sampling, ends)
+        for batch in _batch_by_length([len(prompt) + count for prompt in prompts]):
+            ids = self._generate_batch(
+                [prompts[text] for text in batch], batch, count, sampling, ends
+            )
             rows |= zip(batch, ids)
-        found = [self._continuation(prompt, *rows[text]) for text, prompt in enumerate(prompts)]
-        return found[0] if is_one_text(texts) else found
+        continuations = [
+            self._make_continuation(prompt, *rows[text]) for text, prompt in enumerate(prompts)
+        ]
+        return continuations[0] if is_one_text(texts) else continuations
 
     def _stop_id(self, token):
         if token not in self.tokenizer.vocabulary:
@@ -185,43 +189,43 @@ class CausalLM(LanguageModel):
                 return ids[0]
         return self.tokenizer.token_to_id(token)
 
-    def _generated(self, prompts, texts, count, sampling, ends):
+    def _generate_batch(self, prompts, texts, count, sampling, ends):
         """Returns the new token ids of each prompt, and whether a stop token was generated."""
-        ids, mask = _padded(prompts, self.tokenizer.pad_id)
+        ids, mask = _pad_rows(prompts, self.tokenizer.pad_id)
         positions = np.tile(np.arange(ids.shape[1], dtype="int32"), (len(ids), 1))
         places = mask.sum(axis=1) - 1  # [rows], last token of each prompt
-        cache, found = empty_cache(self.encoder, len(ids)), []
+        cache, generated = empty_cache(self.encoder, len(ids)), []
         is_open = np.full(len(ids), True)
         for step in range(count):
-            logits, cache = self._next(ids, positions, mask, places, cache)
+            logits, cache = self._compute_next(ids, positions, mask, places, cache)
             logits = np.asarray(logits)[:, : self.tokenizer.vocabulary_size]
-            chosen = sampling.choose(logits, texts, step)
-            found.append(chosen)
-            is_open &= ~np.isin(chosen, [*ends])
+            next_ids = sampling.choose(logits, texts, step)
+            generated.append(next_ids)
+            is_open &= ~np.isin(next_ids, [*ends])
             if not is_open.any():
                 break
-            ids, places = chosen[:, None].astype("int32"), np.zeros(len(ids), "int64")
+            ids, places = next_ids[:, None].astype("int32"), np.zeros(len(ids), "int64")
             lengths = mask.sum(axis=1, keepdims=True, dtype="int32")
             positions = np.concatenate([positions, lengths], axis=1)
             mask = np.pad(mask, [(0, 0), (0, 1)], constant_values=1)
-        return [_until(row, ends) for row in np.stack(found, axis=1).tolist()]
+        return [_cut_at_end(row, ends) for row in np.stack(generated, axis=1).tolist()]
 
-    def _next(self, ids, positions, mask, places, cache):
+    def _compute_next(self, ids, positions, mask, places, cache):
         arguments = ids, positions, mask, places.astype("int32")
         if keras.backend.backend() != "tensorflow":
-            return self._step(*map(keras.ops.convert_to_tensor, arguments), cache)
+            return self._run_step(*map(keras.ops.convert_to_tensor, arguments), cache)
         if self.step_function is None:
             pair, row = tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([None], tf.int32)
             signature = [pair, pair, pair, row, cache_signature(self.encoder)]
-            self.step_function = tf.function(self._step, signature, autograph=False)
+            self.step_function = tf.function(self._run_step, signature, autograph=False)
         return self.step_function(*arguments, cache)
 
-    def _step(self, ids, positions, mask, places, cache):
+    def _run_step(self, ids, positions, mask, places, cache):
         states, cache = next_states(self.encoder, ids, positions, mask, cache)
         last = keras.ops.take_along_axis(states, places[:, None, None], axis=1)
         return self.get_layer("masked_lm")(last)[:, 0], cache
 
-    def _continuation(self, prompt, ids, is_finished):
+    def _make_continuation(self, prompt, ids, is_finished):
         before, whole = map(self.tokenizer.detokenize, (prompt, [*prompt, *ids]))
         # Decoding only the new tokens would lose the space before them.
         joins = whole.startswith(before)
@@ -243,15 +247,15 @@ class CausalLM(LanguageModel):
         Raises:
             InputError: a text is too long for the model, or there are no tokens to predict.
         """
-        rows = self._token_ids(self.as_texts(texts), 0, closes=True)
+        rows = self._tokenize_texts(self.as_texts(texts), 0, closes=True)
         counts = np.array([max(0, len(row) - 1) for row in rows], "int64")
         if not counts.sum():
             raise InputError("the texts have no tokens to predict.")
         sums = np.zeros(len(rows))
         predicted = np.flatnonzero(counts)
-        for places in _batches(counts[predicted] + 1):
+        for places in _batch_by_length(counts[predicted] + 1):
             batch = predicted[places]
-            ids, mask = _padded([rows[text] for text in batch], self.tokenizer.pad_id)
+            ids, mask = _pad_rows([rows[text] for text in batch], self.tokenizer.pad_id)
             features = {"token_ids": ids, "segment_ids": np.zeros_like(ids), "padding_mask": mask}
             logits = outputs_of_batch(
                 self, dict(zip(features, map(tf.constant, features.values())))
@@ -260,7 +264,7 @@ class CausalLM(LanguageModel):
             sums[batch] = -(keras.ops.convert_to_numpy(losses) * mask[:, 1:]).sum(axis=1)
         return Perplexity.of(sums, counts)
 
-    def _token_ids(self, texts, count, closes):
+    def _tokenize_texts(self, texts, count, closes):
         """Returns the ids of each text.
 
         Each text starts with the tokenizer's start token. If the tokenizer has one token for start
@@ -305,14 +309,14 @@ def _check_causal(encoder):
 
 
 @tf.autograph.experimental.do_not_convert
-def _with_next_tokens(features, *targets):
+def _label_next_tokens(features, *targets):
     """Labels each token with the next token; `NO_LABEL` for the last one."""
     ids, mask = features["token_ids"], features["padding_mask"]
     labels = tf.where(mask[:, 1:] > 0, ids[:, 1:], NO_LABEL)
     return features, tf.pad(labels, [[0, 0], [0, 1]], constant_values=NO_LABEL), *targets
 
 
-def _batches(lengths: Iterable[int]) -> Iterable[list[int]]:
+def _batch_by_length(lengths: Iterable[int]) -> Iterable[list[int]]:
     """Sorts texts by length; yields the indices of the texts in each batch."""
     lengths = np.asarray(lengths)
     batch: list[int] = []
@@ -325,7 +329,7 @@ def _batches(lengths: Iterable[int]) -> Iterable[list[int]]:
         yield batch
 
 
-def _padded(rows, pad_id):
+def _pad_rows(rows, pad_id):
     """Returns ids and mask, int32 [rows, length]."""
     mask = np.arange(max(map(len, rows)))[None] < np.array([*map(len, rows)])[:, None]
     ids = np.full(mask.shape, pad_id, "int32")
@@ -333,6 +337,6 @@ def _padded(rows, pad_id):
     return ids, mask.astype("int32")
 
 
-def _until(ids, ends):
-    place = next((place for place, one in enumerate(ids) if one in ends), None)
+def _cut_at_end(ids, ends):
+    place = next((place for place, token in enumerate(ids) if token in ends), None)
     return ids[:place], place is not None

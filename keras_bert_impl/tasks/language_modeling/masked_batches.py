@@ -3,11 +3,11 @@
 import numpy as np
 import tensorflow as tf
 
-from keras_bert_impl.one_graph import without_autotuner
+from keras_bert_impl.data.batches.batching import TokenizedTexts
 from keras_bert_impl.pretraining.masking.masking import Masking, mask_rows, replacement_ids
 from keras_bert_impl.pretraining.masking.token_masks import NO_LABEL, rows_of_one_example
-from keras_bert_impl.tasks.inputs.batching import TokenizedTexts
 from keras_bert_impl.tokenizers import Tokenizer
+from keras_bert_impl.utils.one_graph import without_autotuner
 
 EVALUATION = 1 << 62  # number of the first evaluation batch; training batches have smaller numbers
 
@@ -33,12 +33,12 @@ class RowMasks:
             )
 
         @tf.autograph.experimental.do_not_convert
-        def masked(number, batch):
+        def mask_batch(number, batch):
             features, *weights = batch if isinstance(batch, tuple) else (batch,)
             return (*self(features, seed, number), *weights)
 
         data = tf.data.Dataset.zip((numbers, dataset))
-        data = data.map(masked, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+        data = data.map(mask_batch, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
         count = dataset.cardinality()
         if count >= 0:  # `flat_map` makes it unknown
             data = data.apply(tf.data.experimental.assert_cardinality(count))
@@ -96,7 +96,7 @@ def masked_batches(
     data = tf.data.Dataset.from_tensor_slices((rows, positions)).batch(batch_size)
 
     @tf.autograph.experimental.do_not_convert
-    def masked(rows, positions):
+    def mask_tokens(rows, positions):
         features = tokenized.features(rows)
         ids = features["token_ids"]
         is_masked = tf.range(tf.shape(ids, tf.int64)[1]) == positions[:, tf.newaxis]
@@ -104,5 +104,5 @@ def masked_batches(
         features["masked_positions"] = tf.cast(positions[:, tf.newaxis], tf.int32)
         return features, tf.gather(ids, positions, batch_dims=1)
 
-    batches = data.map(masked, num_parallel_calls=tf.data.AUTOTUNE)
+    batches = data.map(mask_tokens, num_parallel_calls=tf.data.AUTOTUNE)
     return without_autotuner(batches.prefetch(tf.data.AUTOTUNE))

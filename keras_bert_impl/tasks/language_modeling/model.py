@@ -8,23 +8,23 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_bert_impl.first_guesses import first_guesses
-from keras_bert_impl.io.errors import InputError, listed
-from keras_bert_impl.io.settings import Fraction, PositiveInt, check
+from keras_bert_impl.data.batches.blocks import UndefinedScoresError
+from keras_bert_impl.data.tables.user_input import is_one_text
 from keras_bert_impl.layers import GatherPositions
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.models.heads import check_sees_both_sides, masked_lm_head, with_global_mask
 from keras_bert_impl.pretraining.masking.masking import Masking
+from keras_bert_impl.tasks.base.feature_rows import task_inputs
 from keras_bert_impl.tasks.base.fitting import outputs_of_batch
 from keras_bert_impl.tasks.base.keras_losses import Outputs
-from keras_bert_impl.tasks.data.user_input import is_one_text
-from keras_bert_impl.tasks.inputs.blocks import UndefinedScoresError
-from keras_bert_impl.tasks.inputs.feature_rows import task_inputs
 from keras_bert_impl.tasks.language_modeling.base import LanguageModel, Perplexity
 from keras_bert_impl.tasks.language_modeling.masked_batches import EVALUATION, RowMasks
 from keras_bert_impl.tasks.language_modeling.pseudo_perplexity import pseudo_perplexity
 from keras_bert_impl.tasks.language_modeling.signature import FillingSignatures, MaskedLMNetwork
 from keras_bert_impl.tokenizers import Tokenizer
+from keras_bert_impl.utils.errors import InputError, listed
+from keras_bert_impl.utils.first_guesses import first_guesses
+from keras_bert_impl.utils.settings import Fraction, PositiveInt, check
 
 _ROWS, _MASKS = 32, 64  # maximum rows and masks per batch
 
@@ -163,7 +163,7 @@ class MaskedLM(LanguageModel):
     def _fill(self, texts, top_k, candidates):
         if not texts:
             return []
-        ids = self._candidate_ids(candidates)
+        ids = self._find_candidate_ids(candidates)
         tokenized = self.tokenized(texts)
         splits = tokenized.row_splits.numpy()
         positions = np.flatnonzero(tokenized.token_ids.numpy() == self.tokenizer.mask_id)
@@ -178,14 +178,16 @@ class MaskedLM(LanguageModel):
                     f"{texts[row]!r:.60}"
                 )
         fillings = [None] * len(texts)
-        for rows in _batches_of_masks(list(map(len, per_text)), tokenized.lengths.numpy()):
-            scores = self._scores_of_masks(tokenized, rows, [per_text[row] for row in rows])
+        for rows in _batch_masks(list(map(len, per_text)), tokenized.lengths.numpy()):
+            scores = self._score_masks(tokenized, rows, [per_text[row] for row in rows])
             for row, of_text in zip(rows, scores):
                 masks = range(len(per_text[row]))
-                fillings[row] = [self._best(of_text[slot], ids, top_k, row) for slot in masks]
+                fillings[row] = [
+                    self._select_best(of_text[slot], ids, top_k, row) for slot in masks
+                ]
         return fillings
 
-    def _scores_of_masks(self, tokenized, rows, per_text):
+    def _score_masks(self, tokenized, rows, per_text):
         """Returns token probabilities, float32 [rows, masks, vocabulary]."""
         features = tokenized.features(np.array(rows))
         features = {name: np.asarray(feature) for name, feature in features.items()}
@@ -203,14 +205,14 @@ class MaskedLM(LanguageModel):
         """
         return FillingSignatures(self, self.encoder, self.tokenizer, self.max_length, top_k)
 
-    def _candidate_ids(self, candidates):
+    def _find_candidate_ids(self, candidates):
         if candidates is None:
             return np.arange(self.tokenizer.vocabulary_size)
         if isinstance(candidates, str) or not candidates:
             raise InputError(f"candidates must be a list of words. Received: {candidates!r:.60}")
-        return np.unique([self._candidate_id(word) for word in candidates])
+        return np.unique([self._find_candidate_id(word) for word in candidates])
 
-    def _candidate_id(self, word):
+    def _find_candidate_id(self, word):
         if word in self._ids_of_tokens:
             return self._ids_of_tokens[word]
         ids = self.tokenizer.tokenize([word])[0].numpy()
@@ -226,7 +228,7 @@ class MaskedLM(LanguageModel):
     def _ids_of_tokens(self):
         return {token: i for i, token in enumerate(self.tokenizer.vocabulary)}
 
-    def _best(self, scores, ids, top_k, row):
+    def _select_best(self, scores, ids, top_k, row):
         if np.isnan(scores).any():
             raise UndefinedScoresError("text", row)
         ids = ids[np.argsort(-scores[ids], kind="stable")][:top_k]
@@ -254,7 +256,7 @@ class MaskedLM(LanguageModel):
         return pseudo_perplexity(self, self.as_texts(texts), batch_size)
 
 
-def _batches_of_masks(counts, lengths):
+def _batch_masks(counts, lengths):
     """Sorts texts by length; yields the indices of the texts in each batch.
 
     Args:

@@ -5,13 +5,13 @@ from typing import Any
 import numpy as np
 from keras import ops
 
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.data.batches.batching import TokenizedTexts, flat_rows, in_one, padding
+from keras_bert_impl.data.batches.blocks import in_blocks
 from keras_bert_impl.layers.losses import cross_entropy
 from keras_bert_impl.tasks.base.fitting import outputs_of_batch
-from keras_bert_impl.tasks.inputs.batching import TokenizedTexts, flat_rows, in_one, padding
-from keras_bert_impl.tasks.inputs.blocks import in_blocks
 from keras_bert_impl.tasks.language_modeling.base import Perplexity
 from keras_bert_impl.tasks.language_modeling.masked_batches import masked_batches
+from keras_bert_impl.utils.errors import InputError
 
 
 def pseudo_perplexity(model: Any, texts: list, batch_size: int = 32) -> Perplexity:
@@ -22,11 +22,11 @@ def pseudo_perplexity(model: Any, texts: list, batch_size: int = 32) -> Perplexi
     if not num_tokens.sum():
         raise InputError("the texts have no tokens.")
 
-    sums = in_blocks(lambda block: _sums(model, block, batch_size), texts)
+    sums = in_blocks(lambda block: _sum_log_likelihoods(model, block, batch_size), texts)
     return Perplexity.of(sums, num_tokens)
 
 
-def _sums(model, texts, batch_size):
+def _sum_log_likelihoods(model, texts, batch_size):
     """Returns the pseudo-log-likelihoods of texts, float64 [texts]."""
     ids = model.tokenizer.tokenize(texts)
     limit = model.encoder.config.max_length
@@ -38,11 +38,11 @@ def _sums(model, texts, batch_size):
     rows = np.repeat(order, num_tokens[order])
     positions = np.concatenate([np.arange(1, count + 1) for count in num_tokens[order]])
     data = masked_batches(tokenized, rows, positions, model.tokenizer.mask_id, batch_size)
-    values = [_log_likelihoods(model, *batch) for batch in data] or [[]]
+    values = [_compute_log_likelihoods(model, *batch) for batch in data] or [[]]
     return np.bincount(rows, np.concatenate(values).astype("float64"), minlength=len(texts))
 
 
-def _log_likelihoods(model, features, targets):
+def _compute_log_likelihoods(model, features, targets):
     """Returns the log probabilities of the masked tokens, float32 [rows]."""
     logits = outputs_of_batch(model, features)[:, 0]  # [rows, vocabulary]
     targets = ops.convert_to_numpy(targets)

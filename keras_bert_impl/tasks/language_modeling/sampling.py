@@ -5,9 +5,9 @@ from typing import Annotated
 
 import numpy as np
 
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.settings import NonNegativeFloat, PositiveInt, Range, Seed, validate
-from keras_bert_impl.tasks.inputs.blocks import UndefinedScoresError
+from keras_bert_impl.data.batches.blocks import UndefinedScoresError
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.settings import NonNegativeFloat, PositiveInt, Range, Seed, validate
 
 Probability = Annotated[float, Range(above=0, most=1)]
 
@@ -58,12 +58,12 @@ class Sampling:
         if self.top_k is not None and self.top_k < highest.shape[1]:
             # Tokens with the same logit as the last one are included.
             highest[highest < highest[:, self.top_k - 1, None]] = -np.inf
-        sorted_probabilities = _softmax(highest)
+        sorted_probabilities = _compute_softmax(highest)
         if self.top_p is not None:
             before = np.cumsum(sorted_probabilities, axis=1) - sorted_probabilities
             before[:, 0] = 0.0
             highest[before >= self.top_p] = -np.inf
-            sorted_probabilities = _softmax(highest)
+            sorted_probabilities = _compute_softmax(highest)
         probabilities = np.empty_like(sorted_probabilities)
         np.put_along_axis(probabilities, order, sorted_probabilities, axis=1)
         return probabilities
@@ -90,6 +90,6 @@ class Sampling:
         return (cumulative <= limits[:, None]).sum(axis=1)
 
 
-def _softmax(logits):
+def _compute_softmax(logits):
     exps = np.exp(logits - logits.max(axis=1, keepdims=True))
     return exps / exps.sum(axis=1, keepdims=True)

@@ -5,12 +5,12 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from keras_bert_impl.graphs import layers, networks
-from keras_bert_impl.graphs.chunks import in_chunks
-from keras_bert_impl.graphs.networks import Network
-from keras_bert_impl.graphs.signatures import Signatures
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.models.heads import with_global_mask
+from keras_bert_impl.serving.graphs import layers, networks
+from keras_bert_impl.serving.graphs.chunks import in_chunks
+from keras_bert_impl.serving.graphs.networks import Network
+from keras_bert_impl.serving.graphs.signatures import Signatures
 from keras_bert_impl.tokenizers import Tokenizer
 from keras_bert_impl.tokenizers.text_words import padded
 
@@ -46,8 +46,8 @@ class FillingSignatures(Signatures):
         super().__init__(model, encoder, tokenizer, max_length)
         self.top_k = min(top_k, self.tokenizer.vocabulary_size)
         self.head = model.get_layer("masked_lm")
-        self.states = tf.function(self._states, autograph=False)
-        self.best = tf.function(self._best, autograph=False)
+        self.states = tf.function(self._compute_states, autograph=False)
+        self.best = tf.function(self._select_best, autograph=False)
 
     def reference(self, text: list[str]) -> list[dict[str, Any]]:  # type: ignore[override]
         return [
@@ -78,13 +78,13 @@ class FillingSignatures(Signatures):
         counts = tf.reduce_sum(tf.cast(is_mask, tf.int32), axis=1)
         return {"num_masks": counts, **padded(best, counts)}
 
-    def _states(self, features):
+    def _compute_states(self, features):
         rows = with_global_mask(self.encoder, features, None)
         states = self.encoder(rows, training=False)["sequence_output"]
         is_mask = tf.equal(features["token_ids"], self.tokenizer.mask_id)
         return {"states": tf.boolean_mask(states, is_mask)}
 
-    def _best(self, rows):
+    def _select_best(self, rows):
         logits = self.head(rows["states"][tf.newaxis])[0]  # [masks, vocabulary]
         scores = tf.nn.softmax(logits)[:, : self.tokenizer.vocabulary_size]
         scores, ids = tf.math.top_k(scores, self.top_k)

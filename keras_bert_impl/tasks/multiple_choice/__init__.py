@@ -11,6 +11,6 @@ READS = "reads prompts with endings: SWAG (.csv), CODAH (.tsv), SIQA or other JS
 
 
 def read(source: Any, split: str) -> Any:
-    from keras_bert_impl.tasks.multiple_choice.data import read_choices
+    from keras_bert_impl.data.choices import read_choices
 
     return read_choices(source.file(split), skip_bad_rows=source.skip_bad_rows)

@@ -7,15 +7,22 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from keras_bert_impl.config import EncoderConfig
-from keras_bert_impl.graphs import networks
-from keras_bert_impl.graphs.networks import Network
-from keras_bert_impl.graphs.signatures import FEATURES, Signatures
-from keras_bert_impl.interop import classifier_dropout, classifier_dropout_key, head_tensors
-from keras_bert_impl.interop.layouts.bert import TensorName
-from keras_bert_impl.interop.source import ModelSource
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.settings import Rate
+from keras_bert_impl.checkpoints.config import EncoderConfig
+from keras_bert_impl.checkpoints.interop import (
+    classifier_dropout,
+    classifier_dropout_key,
+    head_tensors,
+)
+from keras_bert_impl.checkpoints.interop.layouts.bert import TensorName
+from keras_bert_impl.checkpoints.interop.source import ModelSource
+from keras_bert_impl.data.batches.windows import GroupedTexts, merged, tokenize_groups
+from keras_bert_impl.data.scores.decisions import check_scores
+from keras_bert_impl.data.tables.label_codec import ChoiceLabels
+from keras_bert_impl.data.tables.labels import (
+    class_indices,
+    tensors_to_read,
+)
+from keras_bert_impl.data.tables.user_input import from_columns, not_a_text, values
 from keras_bert_impl.layers import ChoiceLogits
 from keras_bert_impl.layers.pooling import is_row
 from keras_bert_impl.models.encoder import Encoder
@@ -25,19 +32,16 @@ from keras_bert_impl.models.heads import (
     choice_needs_pooler,
     with_global_mask,
 )
+from keras_bert_impl.serving.graphs import networks
+from keras_bert_impl.serving.graphs.networks import Network
+from keras_bert_impl.serving.graphs.signatures import FEATURES, Signatures
+from keras_bert_impl.tasks.base import user_data
 from keras_bert_impl.tasks.base.fitting import joined
 from keras_bert_impl.tasks.base.long_texts import LongTexts
 from keras_bert_impl.tasks.base.task_model import TaskModel
-from keras_bert_impl.tasks.data.label_codec import ChoiceLabels
-from keras_bert_impl.tasks.data.labels import (
-    class_indices,
-    tensors_to_read,
-)
-from keras_bert_impl.tasks.data.user_input import from_columns, not_a_text, values
-from keras_bert_impl.tasks.inputs import user_data
-from keras_bert_impl.tasks.inputs.windows import GroupedTexts, merged, tokenize_groups
-from keras_bert_impl.tasks.scores.decisions import check_scores
 from keras_bert_impl.tokenizers import Tokenizer
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.settings import Rate
 
 
 class MultipleChoiceNetwork(Network):
@@ -51,10 +55,10 @@ class MultipleChoiceNetwork(Network):
         features = networks.add_inputs(graph, self.config, self.groups)
         texts = networks.merge_groups(graph, features, self.rank)
 
-        def of_rows(rows):
+        def pool_rows(rows):
             return networks.pooled_vectors(graph, self.config, rows, self.config.use_pooler)
 
-        vectors = networks.text_vectors(graph, texts, self.model, of_rows)
+        vectors = networks.text_vectors(graph, texts, self.model, pool_rows)
         logits = networks.add_logits(graph, vectors, self.model.head_layer)  # [batch * choices, 1]
         mask = features["attention_mask"]
         logits = graph.add("Reshape", logits, graph.add("Shape", mask, end=2))
@@ -74,7 +78,9 @@ class ChoiceSignatures(Signatures):
         self.features_rank = len(model.input["token_ids"].shape)
 
     def reference(self, prompt: list[str], endings: list[list[str]]) -> list[dict[str, Any]]:  # type: ignore[override]
-        examples = [(one, [e for e in several if e]) for one, several in zip(prompt, endings)]
+        examples = [
+            (context, [e for e in several if e]) for context, several in zip(prompt, endings)
+        ]
         return [
             {"scores": scores, "choice": scores.argmax()}
             for scores in self.model.predict(examples, verbose=0)
@@ -90,11 +96,11 @@ class ChoiceSignatures(Signatures):
         is_ending = tf.not_equal(endings, "")[(..., *[tf.newaxis] * (self.features_rank - 2))]
         nothing = {"token_ids": self.tokenizer.pad_id}
 
-        def of_endings(name, row):
+        def shape_endings(name, row):
             row = tf.where(is_ending, tf.reshape(row, shape), nothing.get(name, 0))
             return tf.ensure_shape(row, [None] * self.features_rank)
 
-        return {name: of_endings(name, row) for name, row in rows.items()}
+        return {name: shape_endings(name, row) for name, row in rows.items()}
 
     def answers(self, features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         model = self.model
@@ -168,10 +174,10 @@ class MultipleChoice(TaskModel):
         head = choice_head(encoder, head_dropout)
         inputs = long_texts.inputs(groups=1)
 
-        def vectors_of_rows(rows):
+        def pool_rows(rows):
             return encoder(with_global_mask(encoder, rows, "second", tokenizer))["pooled_output"]
 
-        vectors = long_texts.vectors(vectors_of_rows, merged(inputs), encoder)
+        vectors = long_texts.vectors(pool_rows, merged(inputs), encoder)
         logits = head(vectors)  # [batch * choices, 1]
         # All logits are float32.
         outputs = ChoiceLogits(dtype="float32", name="choices")(logits, inputs["padding_mask"])
@@ -265,7 +271,7 @@ class MultipleChoice(TaskModel):
                 x = list(zip(prompts, endings))
             else:
                 x = [x]
-        return [_checked(example, position) for position, example in enumerate(values(x))]
+        return [_check_example(example, position) for position, example in enumerate(values(x))]
 
     def as_example(self, text: Any) -> Any:
         if isinstance(text, tuple) and isinstance(text[1], str):
@@ -299,14 +305,14 @@ class MultipleChoice(TaskModel):
             return batches
 
         @tf.autograph.experimental.do_not_convert
-        def with_labels_of_group(x, y, *weights):
+        def pad_labels(x, y, *weights):
             # One-hot labels are as wide as the largest number of endings in the dataset.
-            y = tf.pad(y, [[0, 0], [0, self._group_of(x)]])[:, : self._group_of(x)]
+            y = tf.pad(y, [[0, 0], [0, self._count_choices(x)]])[:, : self._count_choices(x)]
             return x, y, *weights
 
-        return batches.map(with_labels_of_group, tf.data.AUTOTUNE, deterministic=True)
+        return batches.map(pad_labels, tf.data.AUTOTUNE, deterministic=True)
 
-    def _group_of(self, features):
+    def _count_choices(self, features):
         return tf.shape(features["padding_mask"])[1]
 
     # === Files ===
@@ -330,7 +336,7 @@ class MultipleChoice(TaskModel):
         return super().task_config() | rate
 
 
-def _checked(example, position):
+def _check_example(example, position):
     if not isinstance(example, (tuple, list)) or len(example) != 2:
         raise InputError(
             f"example {position} must be a (prompt, endings) tuple. Received: {example!r:.60}"

@@ -6,20 +6,20 @@ from typing import Any
 
 import numpy as np
 
-from keras_bert_impl.tasks.base.description import Task
-from keras_bert_impl.tasks.base.options import setting_names
-from keras_bert_impl.tasks.multiple_choice import SETTINGS, TASK_NAME, read
-from keras_bert_impl.tasks.multiple_choice.data import (
+from keras_bert_impl.data.choices import (
     ChoiceExamples,
     read_choices,
     score_choices,
     write_choice_predictions,
     write_choices,
 )
+from keras_bert_impl.data.scores.comparison import Outcome
+from keras_bert_impl.data.scores.decisions import check_scores
+from keras_bert_impl.data.scores.metrics import accuracy
+from keras_bert_impl.tasks.base.description import Task
+from keras_bert_impl.tasks.base.options import setting_names
+from keras_bert_impl.tasks.multiple_choice import SETTINGS, TASK_NAME, read
 from keras_bert_impl.tasks.multiple_choice.model import MultipleChoice
-from keras_bert_impl.tasks.scores.comparison import Outcome
-from keras_bert_impl.tasks.scores.decisions import check_scores
-from keras_bert_impl.tasks.scores.metrics import accuracy
 
 
 class Choice(Task):
@@ -47,8 +47,8 @@ class Choice(Task):
     def outcome(model: MultipleChoice, examples: ChoiceExamples, like: MultipleChoice) -> Outcome:
         rows = model.predict(examples.texts, verbose=0)
         check_scores(rows, "example")
-        chosen = np.array([row.argmax() for row in rows])
-        return Outcome(np.array(examples.labels), chosen, {"accuracy": accuracy})
+        choices = np.array([row.argmax() for row in rows])
+        return Outcome(np.array(examples.labels), choices, {"accuracy": accuracy})
 
     @staticmethod
     def write_held_out(examples: ChoiceExamples, directory: Path) -> list[Path]:

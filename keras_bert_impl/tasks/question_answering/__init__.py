@@ -3,8 +3,8 @@
 import dataclasses
 from typing import Any
 
-from keras_bert_impl.io.settings import PositiveInt
 from keras_bert_impl.tasks.base.options import WindowSettings
+from keras_bert_impl.utils.settings import PositiveInt
 
 TASK_NAME = "squad"
 MAX_LENGTH = 384
@@ -28,6 +28,6 @@ SETTINGS = QuestionSettings
 
 
 def read(source: Any, split: str) -> Any:
-    from keras_bert_impl.tasks.question_answering.data import read_squad
+    from keras_bert_impl.data.questions import read_squad
 
     return read_squad(source.file(split), source.skip_bad_rows, source.groups)

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from keras_bert_impl.characters import SPACE
 from keras_bert_impl.tokenizers.graphs import places_of
 from keras_bert_impl.tokenizers.text_words import Texts
+from keras_bert_impl.utils.characters import SPACE
 
 
 def candidate_spans(
@@ -94,13 +94,13 @@ def ranked_spans(
     Args:
         texts_of_rows: int64 [rows]. Context of each window.
     """
-    spans = _all_spans(candidates, texts_of_rows, token_starts, token_ends, contexts)
+    spans = _collect_spans(candidates, texts_of_rows, token_starts, token_ends, contexts)
     spans = spans.at(tf.argsort(spans.scores, direction="DESCENDING", stable=True))
     spans = spans.at(tf.argsort(spans.texts, stable=True))
-    return _distinct(_stripped(spans, contexts), contexts, num_best)
+    return _select_distinct(_strip_spaces(spans, contexts), contexts, num_best)
 
 
-def _all_spans(candidates, texts_of_rows, token_starts, token_ends, contexts):
+def _collect_spans(candidates, texts_of_rows, token_starts, token_ends, contexts):
     rows, i, j = tf.unstack(tf.where(candidates["is_span"]), num=3, axis=1)
     starts, ends = tf.stack([rows, i], axis=1), tf.stack([rows, j], axis=1)
     texts = tf.gather(texts_of_rows, rows)
@@ -119,22 +119,22 @@ def _all_spans(candidates, texts_of_rows, token_starts, token_ends, contexts):
     )
 
 
-def _stripped(spans, contexts):
+def _strip_spaces(spans, contexts):
     solid = places_of(tf.not_equal(contexts.kinds, SPACE))
     first = tf.searchsorted(solid, spans.starts)
     last = tf.searchsorted(solid, spans.ends) - 1
-    kept = tf.where(first <= last)[:, 0]
-    starts, ends = (tf.gather(solid, tf.gather(number, kept)) for number in (first, last))
-    return spans.at(kept)._replace(starts=starts, ends=ends + 1)
+    nonempty = tf.where(first <= last)[:, 0]
+    starts, ends = (tf.gather(solid, tf.gather(number, nonempty)) for number in (first, last))
+    return spans.at(nonempty)._replace(starts=starts, ends=ends + 1)
 
 
-def _distinct(spans, contexts, count):
+def _select_distinct(spans, contexts, count):
     """Returns the first `count` spans with different texts of each context."""
     keys = tf.strings.join(
         [tf.strings.as_string(spans.texts), contexts.strings(spans.starts, spans.ends)], " "
     )
-    found, number = tf.unique(keys)
-    first = tf.math.unsorted_segment_min(tf.range(tf.size(keys)), number, tf.size(found))
+    unique_keys, number = tf.unique(keys)
+    first = tf.math.unsorted_segment_min(tf.range(tf.size(keys)), number, tf.size(unique_keys))
     spans = spans.at(first)
     rank = tf.range(tf.size(spans.texts)) - tf.searchsorted(spans.texts, spans.texts)
     return spans.at(tf.where(rank < count)[:, 0])
@@ -199,7 +199,7 @@ def answer_table(
     if nulls is None:
         counts = tf.maximum(counts, 1)  # there is at least the answer ""
     else:
-        table, counts = _with_null(table, counts, nulls, num_best)
+        table, counts = _insert_null(table, counts, nulls, num_best)
     is_answer = tf.sequence_mask(counts, table["starts"].shape[1])
     table = {name: tf.where(is_answer, v, tf.zeros((), v.dtype)) for name, v in table.items()}
     totals = table["start_logits"] + table["end_logits"]
@@ -207,7 +207,7 @@ def answer_table(
     return {"num_answers": counts, **table, "scores": scores}
 
 
-def _with_null(table, counts, nulls, num_best):
+def _insert_null(table, counts, nulls, num_best):
     """Inserts the answer "" into the sorted answers of each context.
 
     If "" is not among the `num_best` best answers, it is added as the last answer.
@@ -225,10 +225,10 @@ def _with_null(table, counts, nulls, num_best):
     source = tf.where(tf.equal(columns, at), num_best, source)  # [texts, num_best + 1]
     logits = {"start_logits": nulls[:, 0], "end_logits": nulls[:, 1]}
     nothing = {"answers": "", "starts": 0, "ends": 0}
-    made = {}
+    extended = {}
     for name, values in table.items():
         null = logits[name] if name in logits else tf.fill(tf.shape(total)[:1], nothing[name])
         values = tf.concat([values, tf.cast(null, values.dtype)[:, tf.newaxis]], axis=1)
-        made[name] = tf.gather(values, source, batch_dims=1)
+        extended[name] = tf.gather(values, source, batch_dims=1)
     is_among = at[:, 0] < num_best
-    return made, tf.where(is_among, tf.minimum(counts + 1, num_best), num_best + 1)
+    return extended, tf.where(is_among, tf.minimum(counts + 1, num_best), num_best + 1)

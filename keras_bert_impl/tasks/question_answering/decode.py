@@ -9,16 +9,16 @@ import dataclasses
 import numpy as np
 import tensorflow as tf
 
-from keras_bert_impl.one_graph import in_one_graph
-from keras_bert_impl.tasks.inputs.windows import TokenizedWindows
+from keras_bert_impl.data.batches.windows import TokenizedWindows
+from keras_bert_impl.data.scores.decisions import check_scores
 from keras_bert_impl.tasks.question_answering.answer_spans import (
     answer_table,
     candidate_spans,
     lowest_nulls,
     ranked_spans,
 )
-from keras_bert_impl.tasks.scores.decisions import check_scores
 from keras_bert_impl.tokenizers.text_words import TextReader
+from keras_bert_impl.utils.one_graph import in_one_graph
 
 _QUESTIONS = 64  # maximum number of questions per block, to limit memory
 
@@ -62,15 +62,17 @@ def n_best_answers(
     columns, answers = windows.columns(), []
     for first in range(0, len(contexts), _QUESTIONS):
         block = slice(first, min(first + _QUESTIONS, len(contexts)))
-        answers += _answers_of(
+        answers += _decode_block(
             block, logits, windows, columns, contexts, num_best, max_answer_length, with_null
         )
     return answers
 
 
-def _answers_of(block, logits, windows, columns, contexts, num_best, max_answer_length, with_null):
+def _decode_block(
+    block, logits, windows, columns, contexts, num_best, max_answer_length, with_null
+):
     rows = slice(*np.searchsorted(windows.texts, [block.start, block.stop]))
-    tokens, can_start = _bounds_of_answers(windows, columns, rows, logits.shape[2])
+    tokens, can_start = _find_answer_bounds(windows, columns, rows, logits.shape[2])
     splits = windows.text_splits[block.start : block.stop + 1]
     starts, ends = (
         tf.RaggedTensor.from_row_splits(
@@ -78,30 +80,30 @@ def _answers_of(block, logits, windows, columns, contexts, num_best, max_answer_
         )
         for values in (windows.token_starts, windows.token_ends)
     )
-    own = contexts[block]
-    found = _table_of_windows(
+    block_contexts = contexts[block]
+    table = _rank_answers(
         tf.constant(logits[rows]),
         tokens,
         can_start,
         tf.constant(windows.texts[rows] - block.start, tf.int64),
         starts,
         ends,
-        tf.constant(own),
+        tf.constant(block_contexts),
         num_best=num_best,
         max_answer_length=max_answer_length,
         with_null=with_null,
     )
-    found = {name: output.numpy() for name, output in found.items()}
+    table = {name: output.numpy() for name, output in table.items()}
     fields = ("answers", "starts", "ends", "scores", "start_logits", "end_logits")
-    rows_of = zip(*(found[name].tolist() for name in fields))
+    rows_of = zip(*(table[name].tolist() for name in fields))
     return [
-        [Answer(text.decode(), *rest) for text, *rest in zip(*row)][:count]
-        for row, count in zip(rows_of, found["num_answers"])
+        [Answer(text.decode(), *numbers) for text, *numbers in zip(*row)][:count]
+        for row, count in zip(rows_of, table["num_answers"])
     ]
 
 
 @in_one_graph
-def _table_of_windows(
+def _rank_answers(
     logits,
     tokens,
     can_start,
@@ -129,15 +131,15 @@ def _check_logits(logits, windows):
         check_scores(of_questions, "question")
 
 
-def _bounds_of_answers(windows, columns, own, length):
+def _find_answer_bounds(windows, columns, block_rows, length):
     """Returns the arguments `tokens` and `can_start` of `candidate_spans`.
 
     An answer can only start in the window in which its first token has the most context.
     """
     rows, columns = columns
-    flat = slice(*np.searchsorted(rows, [own.start, own.stop]))
-    at = rows[flat] - own.start, columns[flat]
-    shape = own.stop - own.start, length
+    flat = slice(*np.searchsorted(rows, [block_rows.start, block_rows.stop]))
+    at = rows[flat] - block_rows.start, columns[flat]
+    shape = block_rows.stop - block_rows.start, length
     tokens, can_start = np.full(shape, -1, "int32"), np.zeros(shape, bool)
     tokens[at] = windows.tokens[flat]
     can_start[at] = windows.has_most_context[flat]

@@ -9,29 +9,29 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from keras_bert_impl.first_guesses import known_arguments
-from keras_bert_impl.internals import knows_building
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.settings import PositiveInt, Rate, check
+from keras_bert_impl.data.batches.blocks import in_blocks
+from keras_bert_impl.data.batches.windows import TokenizedWindows, tokenize_windows
+from keras_bert_impl.data.questions import check_answer
+from keras_bert_impl.data.scores.squad import ExactMatch, SpanF1
+from keras_bert_impl.data.tables.label_codec import LabelCodec
+from keras_bert_impl.data.tables.user_input import is_one_text, values
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.models.heads import span_head, with_global_mask
 from keras_bert_impl.tasks.base.explaining import TargetScore
+from keras_bert_impl.tasks.base.feature_rows import is_symbolic, task_inputs
 from keras_bert_impl.tasks.base.task_model import TaskModel
-from keras_bert_impl.tasks.data.label_codec import LabelCodec
-from keras_bert_impl.tasks.data.user_input import is_one_text, values
-from keras_bert_impl.tasks.inputs.blocks import in_blocks
-from keras_bert_impl.tasks.inputs.feature_rows import is_symbolic, task_inputs
-from keras_bert_impl.tasks.inputs.user_data import completed_features
-from keras_bert_impl.tasks.inputs.windows import TokenizedWindows, tokenize_windows
+from keras_bert_impl.tasks.base.user_data import completed_features
 from keras_bert_impl.tasks.question_answering import MAX_LENGTH
-from keras_bert_impl.tasks.question_answering.data import check_answer
 from keras_bert_impl.tasks.question_answering.decode import Answer, best_answer, n_best_answers
-from keras_bert_impl.tasks.question_answering.metrics import ExactMatch, SpanF1
 from keras_bert_impl.tasks.question_answering.signature import (
     AnswerSignatures,
     QuestionAnswererNetwork,
 )
 from keras_bert_impl.tokenizers import Tokenizer
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.first_guesses import known_arguments
+from keras_bert_impl.utils.internals import knows_building
+from keras_bert_impl.utils.settings import PositiveInt, Rate, check
 
 _NO_LOGIT = -1e9  # results in probability 0; with -inf, padding rows would be NaN
 # Networks with the same layers and one output tensor.
@@ -158,11 +158,11 @@ class QuestionAnswerer(TaskModel):
             pairs: list of (question, context) tuples. For a single tuple, a single str is returned.
         """
 
-        def answer(pairs):
+        def select_answers(pairs):
             predictions = self.predict(pairs, batch_size=batch_size, verbose=verbose)
             return [best_answer(answers, self.null_threshold).text for answers in predictions]
 
-        texts = in_blocks(answer, self.as_texts(pairs))
+        texts = in_blocks(select_answers, self.as_texts(pairs))
         return texts[0] if is_one_text(pairs) else texts
 
     def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
@@ -200,7 +200,7 @@ class QuestionAnswerer(TaskModel):
         )
         answer = row.words[row.word_of[start] : row.word_of[end] + 1]
         name = " ".join(word.text for word in answer)
-        return name, lambda found: found["start_logits"][:, start] + found["end_logits"][:, end]
+        return name, lambda output: output["start_logits"][:, start] + output["end_logits"][:, end]
 
     # === Tokenization ===
 
@@ -212,7 +212,7 @@ class QuestionAnswerer(TaskModel):
                     f"text {position} must be a (question, context) tuple. Write [(question, context)]. "
                     f"Received: {pair!r:.60}"
                 )
-        return [tuple(map(_decoded, pair)) for pair in pairs]
+        return [tuple(map(_decode_text, pair)) for pair in pairs]
 
     @property
     def label_codec(self) -> LabelCodec:
@@ -231,7 +231,7 @@ class QuestionAnswerer(TaskModel):
         )
         targets: tuple = ()
         if labels is not None:
-            characters = _characters(texts, labels)
+            characters = _locate_answers(texts, labels)
             targets = (answer_tokens(windows, characters),)
         if weights is not None:
             targets += (weights[windows.texts],)
@@ -243,7 +243,7 @@ class QuestionAnswerer(TaskModel):
         return self.logits(x, training=training)
 
     def loss_share(self, x: Any, y: Any, y_pred: Any, sample_weight: Any, totals: Any) -> Any:
-        y_pred = _of_tokens(x, y_pred)
+        y_pred = _mask_padding(x, y_pred)
         if sample_weight is not None:  # start and end have the same weight
             sample_weight = ops.repeat(ops.reshape(sample_weight, (-1, 1)), 2, axis=1)
         return super().loss_share(x, y, y_pred, sample_weight, totals)
@@ -251,17 +251,17 @@ class QuestionAnswerer(TaskModel):
     def compute_metrics(
         self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None
     ) -> dict[str, Any]:
-        return super().compute_metrics(x, y, _of_tokens(x, y_pred), sample_weight)
+        return super().compute_metrics(x, y, _mask_padding(x, y_pred), sample_weight)
 
     def scores(self, outputs: Any) -> Any:
         if isinstance(outputs, dict):
             outputs = ops.stack([outputs["start_logits"], outputs["end_logits"]], axis=1)
         length = outputs.shape[-1]
         if length is None:
-            more = ops.maximum(self.max_length - ops.shape(outputs)[-1], 0)
+            padding = ops.maximum(self.max_length - ops.shape(outputs)[-1], 0)
         else:
-            more = max(self.max_length - length, 0)
-        return ops.pad(outputs, [[0, 0], [0, 0], [0, more]])
+            padding = max(self.max_length - length, 0)
+        return ops.pad(outputs, [[0, 0], [0, 0], [0, padding]])
 
     def joined(self, outputs: Any, texts: list, tokenized: TokenizedWindows) -> list[list[Answer]]:
         return n_best_answers(
@@ -289,7 +289,7 @@ class AnswerLabels(LabelCodec):
         if len(labels) != count:
             raise InputError(f"{count} rows or texts, but {len(labels)} labels.")
         if not are_positions:
-            return [self._answer(label, position) for position, label in enumerate(labels)]
+            return [self._convert_label(label, position) for position, label in enumerate(labels)]
         labels = np.asarray(labels)
         if labels.shape != (count, 2) or labels.dtype.kind not in "iu" or (labels < 0).any():
             raise InputError(
@@ -301,7 +301,7 @@ class AnswerLabels(LabelCodec):
     def tensor(self, labels: Any) -> Any:
         return labels
 
-    def _answer(self, label, position):
+    def _convert_label(self, label, position):
         if isinstance(label, dict) and isinstance(label.get("text"), list):
             label = list(zip(label["text"], label.get("answer_start", [])))  # flat SQuAD rows
         if isinstance(label, list):
@@ -322,17 +322,17 @@ class AnswerLabels(LabelCodec):
         return label
 
 
-def _of_tokens(x, logits):
+def _mask_padding(x, logits):
     """Masks the logits of padding."""
     is_token = ops.not_equal(x["padding_mask"], 0)[:, None, :]
     return ops.where(is_token, logits, _NO_LOGIT)
 
 
-def _decoded(text):
+def _decode_text(text):
     return text.decode("utf-8", "replace") if isinstance(text, bytes) else text
 
 
-def _characters(pairs, labels):
+def _locate_answers(pairs, labels):
     """Returns the start and end of each answer, int64 [questions, 2]; -1 if there is no answer."""
     if isinstance(labels, np.ndarray):
         raise InputError("labels of texts must be (text, start) answers, not token positions.")
@@ -361,10 +361,10 @@ def answer_tokens(windows: TokenizedWindows, characters: np.ndarray) -> np.ndarr
     """
     spans = np.full(characters.shape, -1)  # [questions, 2], token numbers
     for number in np.flatnonzero(characters[:, 0] >= 0):
-        own = slice(*windows.text_splits[number : number + 2])
+        token_range = slice(*windows.text_splits[number : number + 2])
         start, end = characters[number]
-        spans[number, 0] = np.searchsorted(windows.token_ends[own], start, side="right")
-        spans[number, 1] = np.searchsorted(windows.token_starts[own], end) - 1
+        spans[number, 0] = np.searchsorted(windows.token_ends[token_range], start, side="right")
+        spans[number, 1] = np.searchsorted(windows.token_starts[token_range], end) - 1
     rows, columns = windows.columns()
     is_context = windows.tokens >= 0
     rows, columns, tokens = rows[is_context], columns[is_context], windows.tokens[is_context]

@@ -3,12 +3,12 @@
 import json
 from pathlib import Path
 
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.files import replace_directory
-from keras_bert_impl.tasks.base.prediction_files import cells, write_predictions_table
-from keras_bert_impl.tasks.question_answering import metrics
-from keras_bert_impl.tasks.question_answering.data import QuestionExamples
+from keras_bert_impl.data.prediction_files import cells, write_predictions_table
+from keras_bert_impl.data.questions import QuestionExamples
+from keras_bert_impl.data.scores import squad as metrics
 from keras_bert_impl.tasks.question_answering.decode import Answer, best_answer, null_odds
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.io.files import replace_directory
 
 
 def score_answers(
@@ -32,13 +32,13 @@ def score_answers(
         predictions = model.predict(examples.pairs)
         score_answers(examples, predictions, model.null_threshold)["f1"]
     """
-    texts = _texts(examples, predictions, null_threshold)
+    texts = _select_texts(examples, predictions, null_threshold)
     if examples.is_impossible is None:
         return metrics.squad_v1_scores(examples, texts)
     scores = metrics.squad_v2_scores(examples, texts)
-    if _have_null(predictions):
+    if _has_null(predictions):
         # The best threshold depends on answers without `null_threshold`.
-        answers, odds = _texts(examples, predictions), _odds(examples, predictions)
+        answers, odds = _select_texts(examples, predictions), _compute_odds(examples, predictions)
         searched = metrics.squad_v2_scores(examples, answers, odds)
         scores |= {name: value for name, value in searched.items() if name.startswith("best_")}
     return scores
@@ -62,7 +62,7 @@ def search_null_threshold(
         model.null_threshold = search_null_threshold(dev, model.predict(dev.pairs))
     """
     _check_null(predictions)
-    answers, odds = _texts(examples, predictions), _odds(examples, predictions)
+    answers, odds = _select_texts(examples, predictions), _compute_odds(examples, predictions)
     return metrics.best_null_threshold(examples, answers, odds, metric)
 
 
@@ -88,7 +88,7 @@ def write_answer_files(
         examples, predictions, null_threshold: see `score_answers`.
     """
     files = {
-        "predictions.json": _texts(examples, predictions, null_threshold),
+        "predictions.json": _select_texts(examples, predictions, null_threshold),
         "nbest_predictions.json": {
             name: [
                 {
@@ -102,8 +102,8 @@ def write_answer_files(
             for name, answers in zip(examples.ids, predictions)
         },
     }
-    if _have_null(predictions):
-        files["null_odds.json"] = _odds(examples, predictions)
+    if _has_null(predictions):
+        files["null_odds.json"] = _compute_odds(examples, predictions)
     with replace_directory(directory) as temporary:
         for name, content in files.items():
             # ASCII, because the official scripts use the system's encoding.
@@ -113,14 +113,14 @@ def write_answer_files(
 
 
 def _write_table(path, examples, predictions, null_threshold):
-    chosen = [best_answer(answers, null_threshold) for answers in predictions]
-    texts = {name: answer.text for name, answer in zip(examples.ids, chosen)}
-    scores = ([answer.score for answer in chosen], *metrics.scores_of_questions(examples, texts))
+    best = [best_answer(answers, null_threshold) for answers in predictions]
+    texts = {name: answer.text for name, answer in zip(examples.ids, best)}
+    scores = ([answer.score for answer in best], *metrics.scores_of_questions(examples, texts))
     rows = zip(texts.values(), *map(cells, scores))
     write_predictions_table(path, ["answer", "score", "exact_match", "f1"], rows, examples)
 
 
-def _texts(examples, predictions, null_threshold=None):
+def _select_texts(examples, predictions, null_threshold=None):
     if len(predictions) != len(examples):
         raise InputError(f"{len(examples)} questions, but {len(predictions)} predictions.")
     if null_threshold is not None:
@@ -129,17 +129,17 @@ def _texts(examples, predictions, null_threshold=None):
     return dict(zip(examples.ids, texts))
 
 
-def _odds(examples, predictions):
+def _compute_odds(examples, predictions):
     return dict(zip(examples.ids, map(null_odds, predictions)))
 
 
 def _check_null(predictions):
-    if not _have_null(predictions):
+    if not _has_null(predictions):
         raise InputError(
             'some predictions do not include the answer "". Create the QuestionAnswerer '
             "with null_threshold=0.0."
         )
 
 
-def _have_null(predictions):
+def _has_null(predictions):
     return all(any(not answer.text for answer in answers) for answers in predictions)

@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from keras_bert_impl.graphs import networks
-from keras_bert_impl.graphs.networks import Network, to_numpy
-from keras_bert_impl.graphs.signatures import FEATURES, Signatures
+from keras_bert_impl.serving.graphs import networks
+from keras_bert_impl.serving.graphs.networks import Network, to_numpy
+from keras_bert_impl.serving.graphs.signatures import FEATURES, Signatures
 from keras_bert_impl.tasks.question_answering.answer_spans import (
     answer_table,
     candidate_spans,
@@ -45,21 +45,21 @@ class AnswerSignatures(Signatures):
     def __init__(self, model: Any, *parts: Any) -> None:
         super().__init__(model, *parts)
         self.read = TextReader()
-        self.of_windows = tf.function(self._of_windows, autograph=False)
+        self.of_windows = tf.function(self._score_windows, autograph=False)
 
     def reference(self, question: list[str], context: list[str]) -> list[dict[str, Any]]:  # type: ignore[override]
         pairs = list(zip(question, context))
-        predicted, chosen = self.model.predict(pairs, verbose=0), self.model.answer(pairs)
+        predicted, best_texts = self.model.predict(pairs, verbose=0), self.model.answer(pairs)
         return [
             {
                 "answer": answer,
                 "num_answers": len(answers),
-                "answers": [one.text for one in answers],
-                "starts": [one.start for one in answers],
-                "ends": [one.end for one in answers],
-                "scores": [one.score for one in answers],
+                "answers": [candidate.text for candidate in answers],
+                "starts": [candidate.start for candidate in answers],
+                "ends": [candidate.end for candidate in answers],
+                "scores": [candidate.score for candidate in answers],
             }
-            for answer, answers in zip(chosen, predicted)
+            for answer, answers in zip(best_texts, predicted)
         ]
 
     def answers(self, features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
@@ -67,10 +67,10 @@ class AnswerSignatures(Signatures):
         return {"start_logits": logits[:, 0], "end_logits": logits[:, 1]}
 
     def tokenize(self, question: tf.Tensor, context: tf.Tensor) -> dict[str, tf.Tensor]:
-        return window_features(self._windows(question, context), self.tokenizer.pad_id)
+        return window_features(self._pack_windows(question, context), self.tokenizer.pad_id)
 
     def answers_of_strings(self, question: tf.Tensor, context: tf.Tensor) -> dict[str, tf.Tensor]:
-        windows = self._windows(question, context)
+        windows = self._pack_windows(question, context)
         tokens, can_start = windows.tokens(), windows.has_most_context()
         rows = {**windows.features, "tokens": tokens, "can_start": can_start}
         candidates = self.by_length(self.of_windows, rows, least_length=self.model.num_best)
@@ -82,14 +82,14 @@ class AnswerSignatures(Signatures):
         if self.model.null_threshold is not None:
             nulls = lowest_nulls(candidates, windows.texts, num_texts)
         table = answer_table(spans, contexts, num_texts, num_best, nulls)
-        return _outputs(table, nulls, self.model.null_threshold)
+        return _build_outputs(table, nulls, self.model.null_threshold)
 
-    def _windows(self, question, context):
+    def _pack_windows(self, question, context):
         model = self.model
         sizes = model.max_length, model.doc_stride, model.max_question_length
         return pack_windows(self.tokenizer, (question, context), *sizes)
 
-    def _of_windows(self, rows):
+    def _score_windows(self, rows):
         logits = self.model.logits({name: rows[name] for name in FEATURES}, training=False)
         return candidate_spans(
             tf.cast(logits, tf.float32),
@@ -100,7 +100,7 @@ class AnswerSignatures(Signatures):
         )
 
 
-def _outputs(table, nulls, null_threshold):
+def _build_outputs(table, nulls, null_threshold):
     """Converts the answers of each context to the outputs of the serving signature.
 
     Args:
@@ -111,19 +111,19 @@ def _outputs(table, nulls, null_threshold):
     is_answer = tf.sequence_mask(table["num_answers"], totals.shape[1])
     is_text = is_answer & tf.not_equal(table["answers"], "")
     has_text, column = tf.reduce_any(is_text, axis=1), tf.argmax(tf.cast(is_text, tf.int32), axis=1)
-    more = {}
+    null_outputs = {}
     if nulls is not None:
         best_total = tf.gather(totals, column, batch_dims=1)
         odds = tf.reduce_sum(nulls, axis=1) - tf.where(has_text, best_total, 0.0)
-        more["null_score"] = tf.cast(odds, tf.float32)
+        null_outputs["null_score"] = tf.cast(odds, tf.float32)
         is_null = ~has_text | (odds > null_threshold)
         is_null_column = is_answer & tf.equal(table["answers"], "")
         null_column = tf.argmax(tf.cast(is_null_column, tf.int32), axis=1)
         column = tf.where(is_null, null_column, column)
     many = {name: table[name] for name in ("answers", "starts", "ends")}
     many["scores"] = tf.cast(table["scores"], tf.float32)
-    one = {
+    best_outputs = {
         name.removesuffix("s"): tf.gather(values, column, batch_dims=1)
         for name, values in many.items()
     }
-    return {**one, **more, "num_answers": table["num_answers"], **many}
+    return {**best_outputs, **null_outputs, "num_answers": table["num_answers"], **many}

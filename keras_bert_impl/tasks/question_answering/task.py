@@ -7,26 +7,26 @@ from typing import Any
 
 import numpy as np
 
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.tasks.base.description import Task
-from keras_bert_impl.tasks.base.options import setting_names
-from keras_bert_impl.tasks.inputs.blocks import UndefinedScoresError
-from keras_bert_impl.tasks.question_answering import SETTINGS, TASK_NAME, read
-from keras_bert_impl.tasks.question_answering.data import (
+from keras_bert_impl.data.batches.blocks import UndefinedScoresError
+from keras_bert_impl.data.questions import (
     QuestionExamples,
     read_articles,
     write_squad,
 )
+from keras_bert_impl.data.scores.comparison import Outcome
+from keras_bert_impl.data.scores.decisions import undefined
+from keras_bert_impl.data.scores.squad import scores_of_questions
+from keras_bert_impl.tasks.base.description import Task
+from keras_bert_impl.tasks.base.options import setting_names
+from keras_bert_impl.tasks.question_answering import SETTINGS, TASK_NAME, read
 from keras_bert_impl.tasks.question_answering.decode import Answer, best_answer
-from keras_bert_impl.tasks.question_answering.metrics import scores_of_questions
 from keras_bert_impl.tasks.question_answering.model import QuestionAnswerer
 from keras_bert_impl.tasks.question_answering.results import (
     score_answers,
     search_null_threshold,
     write_answer_files,
 )
-from keras_bert_impl.tasks.scores.comparison import Outcome
-from keras_bert_impl.tasks.scores.decisions import undefined
+from keras_bert_impl.utils.errors import InputError
 
 
 class QuestionAnswering(Task):

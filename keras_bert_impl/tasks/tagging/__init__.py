@@ -3,9 +3,9 @@
 import dataclasses
 from typing import Any
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks.base.options import TABLE_OPTIONS, WindowSettings
-from keras_bert_impl.tuning.settings import CRF_RATE, FULL
+from keras_bert_impl.training.tuning.settings import CRF_RATE, FULL
+from keras_bert_impl.utils.errors import InputError
 
 TASK_NAME = "tagging"
 READER_OPTIONS = TABLE_OPTIONS - {"pair", "id", "dates"} | {
@@ -59,7 +59,7 @@ SETTINGS = TaggingSettings
 
 
 def read(source: Any, split: str) -> Any:
-    from keras_bert_impl.tasks.tagging.reading.read_tags import read_tags
+    from keras_bert_impl.data.tags.reading.read_tags import read_tags
 
     return read_tags(
         source.file(split),

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from keras_bert_impl.tasks.scores.comparison import Comparison, Outcome
-from keras_bert_impl.tasks.scores.statistics import ratios
-from keras_bert_impl.tasks.tagging.spans import OUTSIDE, read_labels, spans_of
+from keras_bert_impl.data.scores.comparison import Comparison, Outcome
+from keras_bert_impl.data.scores.statistics import ratios
+from keras_bert_impl.data.tags.spans import OUTSIDE, read_labels, spans_of
 
 _NO_ENTITY = (
     "the validation set contains no entity, so the model is not compared with the baseline."
@@ -32,9 +32,9 @@ def word_tags(
         for word, label in zip(words, row):
             counts[word][label] += 1
     everything = sum(counts.values(), collections.Counter())
-    best = {word: found.most_common(1)[0][0] for word, found in counts.items()}
-    other = everything.most_common(1)[0][0]
-    return [[best.get(word, other) for word in words] for words in of_dev]
+    best = {word: label_counts.most_common(1)[0][0] for word, label_counts in counts.items()}
+    default = everything.most_common(1)[0][0]
+    return [[best.get(word, default) for word in words] for words in of_dev]
 
 
 def compared(
@@ -58,7 +58,9 @@ def compared(
         return Comparison(outcome, {"most_frequent_tag": of_simple})
     if not outcome.predictions[:, 1].any():
         return Comparison(outcome, {}, (_NO_ENTITY,))
-    return Comparison(outcome, {"most_frequent_tag": of_simple}, _no_entity(outcome.predictions))
+    return Comparison(
+        outcome, {"most_frequent_tag": of_simple}, _report_no_entity(outcome.predictions)
+    )
 
 
 def outcome_of(
@@ -72,21 +74,21 @@ def outcome_of(
     """
     entity_labels = read_labels(names)
     if entity_labels is None and not set(names) <= set(OUTSIDE):
-        counts, metric = _words(true_labels, predicted), {"accuracy": _accuracy}
+        counts, metric = _count_words(true_labels, predicted), {"accuracy": _compute_accuracy}
     else:
         parts = entity_labels.parts if entity_labels else None
-        counts, metric = _entities(parts, true_labels, predicted), {"f1": _f1}
+        counts, metric = _count_entities(parts, true_labels, predicted), {"f1": _compute_f1}
     return Outcome(np.zeros(len(true_labels)), counts, metric)
 
 
-def _no_entity(counts):
-    _, wanted, found = counts.sum(axis=0)
-    if found or not wanted:
+def _report_no_entity(counts):
+    _, num_true, num_predicted = counts.sum(axis=0)
+    if num_predicted or not num_true:
         return ()
-    return (f"No entity is predicted, but the examples contain {wanted:,}. Train longer.",)
+    return (f"No entity is predicted, but the examples contain {num_true:,}. Train longer.",)
 
 
-def _entities(parts, true_labels, predicted):
+def _count_entities(parts, true_labels, predicted):
     """Counts the correct, true and predicted entities of each sentence, int [sentences, 3]."""
     pairs = (
         [set(spans_of(row, parts=parts)) for row in rows] for rows in zip(true_labels, predicted)
@@ -94,15 +96,15 @@ def _entities(parts, true_labels, predicted):
     return np.array([[len(a & b), len(a), len(b)] for a, b in pairs])
 
 
-def _words(true_labels, predicted):
+def _count_words(true_labels, predicted):
     """Counts the correct labels and the words of each sentence, int [sentences, 2]."""
     return np.array([[sum(map(str.__eq__, a, b)), len(a)] for a, b in zip(true_labels, predicted)])
 
 
-def _f1(_, counts):
+def _compute_f1(_, counts):
     return ratios(*counts.sum(axis=0))[2]
 
 
-def _accuracy(_, counts):
+def _compute_accuracy(_, counts):
     right, words = counts.sum(axis=0)
     return right / max(words, 1)

@@ -5,10 +5,10 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from keras_bert_impl.one_graph import in_one_graph
-from keras_bert_impl.tasks.tagging.spans import read_labels
+from keras_bert_impl.data.tags.spans import read_labels
 from keras_bert_impl.tokenizers.graphs import places_of
 from keras_bert_impl.tokenizers.text_words import TextWords, WordTokens
+from keras_bert_impl.utils.one_graph import in_one_graph
 
 
 class Units(NamedTuple):
@@ -89,9 +89,9 @@ def over_sequences(
     Returns:
         Tensor [words, ...], the result for the unit of each word.
     """
-    known = tf.boolean_mask(units.firsts, units.is_known)  # [known units], first word of each
+    firsts = tf.boolean_mask(units.firsts, units.is_known)  # [known units], first word of each
     rows = tf.RaggedTensor.from_value_rowids(
-        tf.gather(scores, known), tf.gather(texts, known), num_texts, validate=False
+        tf.gather(scores, firsts), tf.gather(texts, firsts), num_texts, validate=False
     )
     longest = tf.maximum(rows.bounding_shape(axis=1), 1)
     mask = tf.sequence_mask(rows.row_lengths(), longest)
@@ -99,7 +99,7 @@ def over_sequences(
     results = function(emissions, tf.cast(mask, tf.float32))
     results = tf.concat([tf.boolean_mask(results, mask), unknown[tf.newaxis]], axis=0)
     numbers = tf.cumsum(tf.cast(units.is_known, tf.int32)) - 1
-    numbers = tf.where(units.is_known, numbers, tf.size(known))  # indices into the known units
+    numbers = tf.where(units.is_known, numbers, tf.size(firsts))  # indices into the known units
     return tf.gather(results, tf.gather(numbers, units.of_words))
 
 
@@ -148,12 +148,12 @@ class LabelParts:
         is_in = ~tf.gather(self._is_out, labels)
         types = tf.gather(self._types, labels)
 
-        def previous(values, first):
+        def move_right(values, first):
             return tf.concat([[first], values[:-1]], axis=0)[:count]
 
-        begins = tf.gather(self._begins, labels) | previous(tf.gather(self._ends, labels), True)
-        begins |= types != previous(types, -1)
-        begins |= texts != previous(texts, tf.constant(-1, tf.int64))
+        begins = tf.gather(self._begins, labels) | move_right(tf.gather(self._ends, labels), True)
+        begins |= types != move_right(types, -1)
+        begins |= texts != move_right(texts, tf.constant(-1, tf.int64))
         begins &= is_in
 
         inside = places_of(is_in)  # units of all entities

@@ -5,11 +5,11 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from keras_bert_impl.one_graph import in_one_graph
-from keras_bert_impl.tasks.inputs.words import Words
+from keras_bert_impl.data.batches.words import Words
 from keras_bert_impl.tasks.tagging.decode import LabelParts
 from keras_bert_impl.tasks.tagging.word_scores import WordScores, units_of
 from keras_bert_impl.tokenizers.text_words import TextWords
+from keras_bert_impl.utils.one_graph import in_one_graph
 
 
 class Entity(NamedTuple):
@@ -54,7 +54,7 @@ def find_entities(
         tf.constant(np.repeat(np.arange(len(sentences)), counts)),
         tf.constant(counts, tf.int64),
     )
-    found = _entities_of_words(
+    columns = _compute_entities(
         words,
         units_of(answers),
         tf.constant(np.concatenate(numbers), tf.int32),
@@ -63,7 +63,7 @@ def find_entities(
     )
     types = LabelParts(labels).types
     entities: list[list[Entity]] = [[] for _ in sentences]
-    for kind, start, end, score, text in zip(*(column.numpy().tolist() for column in found)):
+    for kind, start, end, score, text in zip(*(column.numpy().tolist() for column in columns)):
         start, end = start - int(bases[text]), end - int(bases[text])
         name = types[kind]
         entities[text].append(Entity(name, sentences[text].text[start:end], start, end, score))
@@ -71,5 +71,5 @@ def find_entities(
 
 
 @in_one_graph
-def _entities_of_words(words, units, numbers, probabilities, *, labels):
+def _compute_entities(words, units, numbers, probabilities, *, labels):
     return LabelParts(list(labels)).entities(words, units, numbers, probabilities)

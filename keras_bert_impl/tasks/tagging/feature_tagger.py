@@ -9,24 +9,24 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from keras_bert_impl.config import EncoderConfig
-from keras_bert_impl.interop.layouts.bert import TensorName
-from keras_bert_impl.interop.source import ModelSource
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.settings import PositiveInt, Rate, check
+from keras_bert_impl.checkpoints.config import EncoderConfig
+from keras_bert_impl.checkpoints.interop.layouts.bert import TensorName
+from keras_bert_impl.checkpoints.interop.source import ModelSource
+from keras_bert_impl.data.batches import batching
+from keras_bert_impl.data.batches.batching import sorted_batches
+from keras_bert_impl.data.batches.words import Words, align_tokens
+from keras_bert_impl.data.tables.labels import class_indices, label_names
 from keras_bert_impl.layers import ClassificationHead, Dropout, ScalarMix
 from keras_bert_impl.models.encoder import Encoder
-from keras_bert_impl.one_graph import compiled
+from keras_bert_impl.tasks.base.feature_rows import FEATURES
 from keras_bert_impl.tasks.base.fitting import outputs_of_batch
-from keras_bert_impl.tasks.data.labels import class_indices, label_names
-from keras_bert_impl.tasks.inputs import batching
-from keras_bert_impl.tasks.inputs.batching import sorted_batches
-from keras_bert_impl.tasks.inputs.feature_rows import FEATURES
-from keras_bert_impl.tasks.inputs.words import Words, align_tokens
 from keras_bert_impl.tasks.tagging.signature import FeatureTaggerSignatures
 from keras_bert_impl.tasks.tagging.word_scores import WordScores, ragged_targets
 from keras_bert_impl.tasks.tagging.word_tagger import WordTagger
 from keras_bert_impl.tokenizers import Tokenizer
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.one_graph import compiled
+from keras_bert_impl.utils.settings import PositiveInt, Rate, check
 
 _BIAS = "feature_tagger.classifier.dense.bias"
 _BATCH = 64  # number of windows in a batch of the encoder
@@ -190,7 +190,7 @@ class FeatureTagger(WordTagger):
     ) -> tuple[WordFeatures, tuple]:
         if labels is not None:
             self.check_lengths(texts, labels)
-        states, splits = self._word_states(texts)
+        states, splits = self._compute_word_states(texts)
         longest = int(np.diff(splits).max(initial=1))  # number of words
         with tf.device("CPU:0"):
             states, splits = tf.constant(states), tf.constant(splits)
@@ -203,7 +203,7 @@ class FeatureTagger(WordTagger):
         numbers, weights = np.maximum(numbers, 0).astype("int32"), weights.astype("float32")
         return rows, ragged_targets(labels, numbers, weights, splits, self.num_classes)
 
-    def _word_states(self, texts):
+    def _compute_word_states(self, texts):
         """Computes the hidden states of the first subword of each word.
 
         Returns:
@@ -213,13 +213,13 @@ class FeatureTagger(WordTagger):
         windows = self.windows(texts)
         alignment = align_tokens(texts, windows)
         rows, columns = windows.columns()
-        chosen = np.flatnonzero(windows.has_most_context & (windows.tokens >= 0))
+        places = np.flatnonzero(windows.has_most_context & (windows.tokens >= 0))
         positions = np.zeros(len(alignment.words), "int64")  # position of each token
-        positions[windows.text_splits[windows.texts[rows[chosen]]] + windows.tokens[chosen]] = (
-            chosen
+        positions[windows.text_splits[windows.texts[rows[places]]] + windows.tokens[places]] = (
+            places
         )
-        known = np.flatnonzero(alignment.firsts >= 0)
-        positions = positions[alignment.firsts[known]]  # [known words]
+        words = np.flatnonzero(alignment.firsts >= 0)
+        positions = positions[alignment.firsts[words]]  # [known words]
 
         data, order = sorted_batches(windows, (), _BATCH)
         number_of = np.argsort(order)[rows[positions]]  # index of the row in the batches
@@ -227,9 +227,11 @@ class FeatureTagger(WordTagger):
         ends = np.searchsorted(number_of[by_batch], np.arange(0, len(order) + _BATCH, _BATCH))
         states = np.zeros((len(alignment.firsts), *self.input["states"].shape[2:]), "float32")
         for batch, (features,) in enumerate(data):
-            found = self.states_of(features)  # [rows, length, layers, hidden]
-            own = by_batch[ends[batch] : ends[batch + 1]]
-            states[known[own]] = found[number_of[own] - batch * _BATCH, columns[positions[own]]]
+            outputs = self.states_of(features)  # [rows, length, layers, hidden]
+            members = by_batch[ends[batch] : ends[batch + 1]]
+            states[words[members]] = outputs[
+                number_of[members] - batch * _BATCH, columns[positions[members]]
+            ]
         return states, alignment.word_splits
 
     @functools.cached_property
@@ -239,9 +241,9 @@ class FeatureTagger(WordTagger):
 
     def states(self, features: dict[str, Any]) -> Any:
         """Returns the selected hidden states, float32 [rows, length, layers, hidden]."""
-        found = self.encoder_of_states(features, training=False)["hidden_states"]
+        hidden_states = self.encoder_of_states(features, training=False)["hidden_states"]
         layers = layer_numbers(self.features, self.config.num_layers)
-        return ops.stack([ops.cast(found[number], "float32") for number in layers], axis=2)
+        return ops.stack([ops.cast(hidden_states[number], "float32") for number in layers], axis=2)
 
     def encoder_call(self, example: Words) -> tuple[Any, Any]:
         return self.windows([example]), self.states

@@ -5,10 +5,10 @@ from typing import Any
 import tensorflow as tf
 from keras import ops
 
-from keras_bert_impl.graphs import networks
-from keras_bert_impl.graphs.chunks import in_chunks
-from keras_bert_impl.graphs.networks import Network
-from keras_bert_impl.graphs.signatures import FEATURES, Signatures
+from keras_bert_impl.serving.graphs import networks
+from keras_bert_impl.serving.graphs.chunks import in_chunks
+from keras_bert_impl.serving.graphs.networks import Network
+from keras_bert_impl.serving.graphs.signatures import FEATURES, Signatures
 from keras_bert_impl.tasks.tagging.decode import (
     LabelParts,
     find_units,
@@ -47,7 +47,7 @@ class TaggerSignatures(Signatures):
         super().__init__(model, *parts)
         self.read = TextReader()
         self.parts = LabelParts(model.labels) if model.has_entities else None
-        self.of_tokens = tf.function(self._of_tokens, autograph=False)
+        self.of_tokens = tf.function(self._compute_token_outputs, autograph=False)
 
     # `text` is the only input of these signatures.
     def reference(self, text: list[str]) -> list[dict[str, Any]]:  # type: ignore[override]
@@ -79,21 +79,21 @@ class TaggerSignatures(Signatures):
 
     def entities(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
         texts = self.read(text)
-        words, units, labels, probabilities = self._tagged(text, texts)
-        found = self.parts.entities(words, units, labels, probabilities)
-        counts = counts_of(found.texts, tf.size(text))
+        words, units, labels, probabilities = self._predict_words(text, texts)
+        spans = self.parts.entities(words, units, labels, probabilities)
+        counts = counts_of(spans.texts, tf.size(text))
         flat = {
-            "types": tf.gather(self.parts.types, found.types),
-            "texts": texts.strings(found.starts, found.ends),
-            "starts": texts.in_texts(found.starts, found.texts),
-            "ends": texts.in_texts(found.ends, found.texts),
-            "scores": found.scores,
+            "types": tf.gather(self.parts.types, spans.types),
+            "texts": texts.strings(spans.starts, spans.ends),
+            "starts": texts.in_texts(spans.starts, spans.texts),
+            "ends": texts.in_texts(spans.ends, spans.texts),
+            "scores": spans.scores,
         }
         return {"num_entities": counts, **padded(flat, counts)}
 
     def words(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
         texts = self.read(text)
-        words, _, labels, probabilities = self._tagged(text, texts)
+        words, _, labels, probabilities = self._predict_words(text, texts)
         flat = {
             "labels": tf.gather(self.model.labels, labels),
             "label_ids": labels,
@@ -103,10 +103,10 @@ class TaggerSignatures(Signatures):
         }
         return {"num_words": tf.cast(words.counts, tf.int32), **padded(flat, words.counts)}
 
-    def _tagged(self, text, texts):
+    def _predict_words(self, text, texts):
         """Returns words, units, labels (int32 [words]) and probabilities ([words, num_labels])."""
         words = find_words(texts)
-        windows = self._windows(text)
+        windows = self._pack_windows(text)
         tokens = find_tokens(texts, words, windows.token_starts, windows.token_ends)
         scores, tokens = self.word_scores(windows, words, tokens)
         units = find_units(tokens)
@@ -118,7 +118,7 @@ class TaggerSignatures(Signatures):
         labels = over_sequences(self.model.crf_layer.decode, *sequences, unknown)
         return words, units, labels, over_sequences(self.model.crf_layer, *sequences, certain)
 
-    def _windows(self, text):
+    def _pack_windows(self, text):
         return pack_windows(self.tokenizer, text, self.max_length, self.model.doc_stride)
 
     def word_scores(
@@ -146,16 +146,16 @@ class TaggerSignatures(Signatures):
         """
         numbers = tf.gather(windows.token_starts.row_splits, windows.texts)[:, tf.newaxis]
         numbers += tf.cast(windows.tokens(), tf.int64)  # [windows, length]
-        chosen = windows.has_most_context()
+        is_selected = windows.has_most_context()
         needed = tf.concat([needed, [False]], axis=0)  # there may be no tokens
-        chosen &= tf.gather(needed, tf.where(chosen, numbers, 0))
-        rows = {**windows.features, "chosen": chosen}
+        is_selected &= tf.gather(needed, tf.where(is_selected, numbers, 0))
+        rows = {**windows.features, "chosen": is_selected}
         outputs, order = self.in_order_of_length(self.of_tokens, rows)
-        numbers = tf.boolean_mask(tf.gather(numbers, order), tf.gather(chosen, order))
+        numbers = tf.boolean_mask(tf.gather(numbers, order), tf.gather(is_selected, order))
         order = tf.argsort(numbers)
         return {name: tf.gather(values, order) for name, values in outputs.items()}
 
-    def _of_tokens(self, rows):
+    def _compute_token_outputs(self, rows):
         features = {name: rows[name] for name in FEATURES}
         logits = self.model(features, training=False)
         scores = logits if self.model.crf else ops.softmax(logits)
@@ -168,7 +168,7 @@ class TaggerSignatures(Signatures):
         return (*FEATURES, "word_mask") if self.model.crf else FEATURES
 
     def tokenize(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
-        windows = self._windows(text)
+        windows = self._pack_windows(text)
         texts = self.read(text)
         words = find_words(texts)
         tokens = find_tokens(texts, words, windows.token_starts, windows.token_ends)
@@ -200,7 +200,7 @@ class FeatureTaggerSignatures(TaggerSignatures):
 
     def __init__(self, model: Any, *parts: Any):
         super().__init__(model, *parts)
-        self.of_words = tf.function(self._of_words, autograph=False)
+        self.of_words = tf.function(self._score_words, autograph=False)
 
     def word_scores(
         self, windows: Windows, words: TextWords, tokens: WordTokens
@@ -213,15 +213,15 @@ class FeatureTaggerSignatures(TaggerSignatures):
         ranks = tf.gather(ranks, tf.maximum(firsts, 0))  # indices into the needed tokens
         ranks = tf.where(firsts >= 0, ranks, tf.shape(states)[0])
         states = tf.gather(tf.concat([states, nothing], axis=0), ranks)  # [words, layers, hidden]
-        rows, is_word = _rows(tf.RaggedTensor.from_row_lengths(states, words.counts))
+        rows, is_word = _pad_states(tf.RaggedTensor.from_row_lengths(states, words.counts))
         scores = in_chunks(self.of_words, rows, tokens=tf.shape(is_word)[1])["scores"]
         return tf.boolean_mask(scores, is_word), tf.range(tf.size(firsts))
 
-    def _of_tokens(self, rows):
+    def _compute_token_outputs(self, rows):
         states = self.model.states({name: rows[name] for name in FEATURES})
         return {"states": tf.boolean_mask(states, rows["chosen"])}
 
-    def _of_words(self, rows):
+    def _score_words(self, rows):
         return {"scores": self.model.scores(self.model(rows, training=False))}
 
     # === Ids ===
@@ -232,14 +232,14 @@ class FeatureTaggerSignatures(TaggerSignatures):
     def answers(self, features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         mask = tf.not_equal(features["word_mask"], 0)  # [rows, length]
         states = self.model.states({name: features[name] for name in FEATURES})
-        rows, is_word = _rows(tf.ragged.boolean_mask(states, mask))
-        scores = tf.boolean_mask(self._of_words(rows)["scores"], is_word)
+        rows, is_word = _pad_states(tf.ragged.boolean_mask(states, mask))
+        scores = tf.boolean_mask(self._score_words(rows)["scores"], is_word)
         shape = tf.concat([tf.shape(mask), [self.model.num_classes]], axis=0)
         scores = tf.scatter_nd(tf.where(mask), scores, tf.cast(shape, tf.int64))
         return self.of_sequences(scores, mask) if self.model.crf else self.of_labels(scores)
 
 
-def _rows(states):
+def _pad_states(states):
     """Pads ragged hidden states `[texts, (words), layers, hidden]` to the longest text.
 
     Returns:

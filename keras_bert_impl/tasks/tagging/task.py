@@ -5,27 +5,27 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from keras_bert_impl.interop import OWN_SETTINGS
-from keras_bert_impl.interop.source import ModelSource
-from keras_bert_impl.tasks.base.description import Task
-from keras_bert_impl.tasks.base.options import setting_names
-from keras_bert_impl.tasks.data.held_rows import write_held_out
-from keras_bert_impl.tasks.data.labels import check_several, sort_names
-from keras_bert_impl.tasks.inputs.blocks import UndefinedScoresError
-from keras_bert_impl.tasks.inputs.words import as_words
-from keras_bert_impl.tasks.scores.comparison import Comparison, Outcome
-from keras_bert_impl.tasks.scores.decisions import undefined
-from keras_bert_impl.tasks.tagging import SETTINGS, TASK_NAME, read
-from keras_bert_impl.tasks.tagging.baseline import compared, outcome_of, word_tags
-from keras_bert_impl.tasks.tagging.examples import (
+from keras_bert_impl.checkpoints.interop import OWN_SETTINGS
+from keras_bert_impl.checkpoints.interop.source import ModelSource
+from keras_bert_impl.data.batches.blocks import UndefinedScoresError
+from keras_bert_impl.data.batches.words import as_words
+from keras_bert_impl.data.scores.comparison import Comparison, Outcome
+from keras_bert_impl.data.scores.decisions import undefined
+from keras_bert_impl.data.tables.held_rows import write_held_out
+from keras_bert_impl.data.tables.labels import check_several, sort_names
+from keras_bert_impl.data.tags.examples import (
     TaggedExamples,
     read_tag_predictions,
     score_tags,
     write_tag_predictions,
 )
+from keras_bert_impl.data.tags.reading.copying import copy_sentences
+from keras_bert_impl.data.tags.reading.read_tags import read_words
+from keras_bert_impl.tasks.base.description import Task
+from keras_bert_impl.tasks.base.options import setting_names
+from keras_bert_impl.tasks.tagging import SETTINGS, TASK_NAME, read
+from keras_bert_impl.tasks.tagging.baseline import compared, outcome_of, word_tags
 from keras_bert_impl.tasks.tagging.feature_tagger import FeatureTagger
-from keras_bert_impl.tasks.tagging.reading.copying import copy_sentences
-from keras_bert_impl.tasks.tagging.reading.read_tags import read_words
 from keras_bert_impl.tasks.tagging.token_classifier import TokenClassifier
 from keras_bert_impl.tasks.tagging.word_tagger import WordTagger
 
@@ -101,8 +101,8 @@ class Tagging(Task):
     def predictions(model: WordTagger, texts: list) -> Iterator[tuple[dict, list[str]]]:
         tags, entities = model.annotate(texts)
         for number, (text, labels) in enumerate(zip(texts, tags)):
-            found = as_words([text])[0]
-            words = [found.text[start:end] for start, end in zip(found.starts, found.ends)]
+            sentence = as_words([text])[0]
+            words = [sentence.text[start:end] for start, end in zip(sentence.starts, sentence.ends)]
             answer: dict[str, list] = {"words": words, "labels": labels}
             if entities is not None:
                 answer["entities"] = [entity._asdict() for entity in entities[number]]

@@ -6,19 +6,17 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_bert_impl.config import EncoderConfig
-from keras_bert_impl.interop import has_head, head_tensors
-from keras_bert_impl.interop.layouts.bert import TensorName
-from keras_bert_impl.interop.source import ModelSource
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.settings import OneOf, PositiveInt, Rate, check
+from keras_bert_impl.checkpoints.config import EncoderConfig
+from keras_bert_impl.checkpoints.interop import has_head, head_tensors
+from keras_bert_impl.checkpoints.interop.layouts.bert import TensorName
+from keras_bert_impl.checkpoints.interop.source import ModelSource
+from keras_bert_impl.data.batches.windows import TokenizedWindows
+from keras_bert_impl.data.batches.words import Words
+from keras_bert_impl.data.tables.labels import class_indices, label_names
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.models.heads import token_head, with_global_mask
 from keras_bert_impl.tasks.base.explaining import TargetScore, label_number, log_odds
-from keras_bert_impl.tasks.data.labels import class_indices, label_names
-from keras_bert_impl.tasks.inputs.feature_rows import task_inputs
-from keras_bert_impl.tasks.inputs.windows import TokenizedWindows
-from keras_bert_impl.tasks.inputs.words import Words
+from keras_bert_impl.tasks.base.feature_rows import task_inputs
 from keras_bert_impl.tasks.tagging.signature import TokenClassifierNetwork
 from keras_bert_impl.tasks.tagging.word_scores import (
     WordScores,
@@ -28,6 +26,8 @@ from keras_bert_impl.tasks.tagging.word_scores import (
 )
 from keras_bert_impl.tasks.tagging.word_tagger import WordTagger
 from keras_bert_impl.tokenizers import Tokenizer
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.settings import OneOf, PositiveInt, Rate, check
 
 AGGREGATIONS = ("first", "mean", "max")
 

@@ -7,17 +7,17 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from keras_bert_impl.tasks.inputs.windows import TokenizedWindows
-from keras_bert_impl.tasks.inputs.words import Words, align_tokens
-from keras_bert_impl.tasks.scores.counting import (
+from keras_bert_impl.data.batches.windows import TokenizedWindows
+from keras_bert_impl.data.batches.words import Words, align_tokens
+from keras_bert_impl.data.scores.counting import (
     ScoreMetric,
     count,
     defined_weights,
     score_metrics,
     token_weights,
 )
+from keras_bert_impl.data.tags.spans import read_labels, spans_of
 from keras_bert_impl.tasks.tagging import decode
-from keras_bert_impl.tasks.tagging.spans import read_labels, spans_of
 from keras_bert_impl.tokenizers.text_words import WordTokens
 
 _BATCH = 64  # number of label sequences decoded per batch
@@ -102,11 +102,11 @@ def word_scores(
     """
     alignment = align_tokens(sentences, tokenized)
     rows, columns = tokenized.columns()
-    chosen = tokenized.has_most_context
+    is_best = tokenized.has_most_context
     of_tokens = np.zeros((len(alignment.words), outputs.shape[-1]), "float32")
-    of_tokens[tokenized.token_numbers()[chosen]] = outputs[rows[chosen], columns[chosen]]
+    of_tokens[tokenized.token_numbers()[is_best]] = outputs[rows[is_best], columns[is_best]]
     tokens = WordTokens(
-        _int32(alignment.words), _int32(alignment.firsts), tf.constant(alignment.owns)
+        _make_int32(alignment.words), _make_int32(alignment.firsts), tf.constant(alignment.owns)
     )
     scores = decode.scores_of_words(tf.constant(of_tokens), tokens, aggregation, unknown).numpy()
     parts = zip(alignment.word_splits[:-1], alignment.word_splits[1:])
@@ -130,17 +130,17 @@ def over_sequences(
     order = np.argsort([len(answer.tokens) for answer in answers], kind="stable")
     for first in range(0, len(answers), _BATCH):
         numbers = order[first : first + _BATCH]
-        own = [answers[number] for number in numbers]
-        counts = [len(answer.tokens) for answer in own]
-        found = decode.over_sequences(
+        batch = [answers[number] for number in numbers]
+        counts = [len(answer.tokens) for answer in batch]
+        outputs = decode.over_sequences(
             function,
-            tf.constant(np.concatenate([answer.scores for answer in own])),
-            units_of(own),
-            tf.constant(np.repeat(np.arange(len(own)), counts)),
-            tf.constant(len(own), tf.int64),
+            tf.constant(np.concatenate([answer.scores for answer in batch])),
+            units_of(batch),
+            tf.constant(np.repeat(np.arange(len(batch)), counts)),
+            tf.constant(len(batch), tf.int64),
             tf.constant(unknown),
         ).numpy()
-        for number, part in zip(numbers, np.split(found, np.cumsum(counts)[:-1])):
+        for number, part in zip(numbers, np.split(outputs, np.cumsum(counts)[:-1])):
             results[number] = part
     return results
 
@@ -148,13 +148,13 @@ def over_sequences(
 def in_few_shapes(function: Callable) -> Callable:
     """Pads arguments to powers of 2, so that a compiled function is compiled for few shapes."""
 
-    def padded(emissions, mask):
+    def run_padded(emissions, mask):
         sizes = mask.shape
-        more = [[0, (1 << (size - 1).bit_length()) - size] for size in sizes]
-        found = function(np.pad(emissions, [*more, [0, 0]]), np.pad(mask, more))
-        return found[: sizes[0], : sizes[1]]
+        padding = [[0, (1 << (size - 1).bit_length()) - size] for size in sizes]
+        outputs = function(np.pad(emissions, [*padding, [0, 0]]), np.pad(mask, padding))
+        return outputs[: sizes[0], : sizes[1]]
 
-    return padded
+    return run_padded
 
 
 def units_of(answers: list[WordScores]) -> decode.Units:
@@ -163,10 +163,10 @@ def units_of(answers: list[WordScores]) -> decode.Units:
     for answer in answers:
         tokens.append(np.where(answer.tokens >= 0, answer.tokens + base, -1))
         base = max(base, 1 + tokens[-1].max(initial=-1))  # texts have different token numbers
-    return decode.find_units(_int32(np.concatenate(tokens)))
+    return decode.find_units(_make_int32(np.concatenate(tokens)))
 
 
-def _int32(values):
+def _make_int32(values):
 
     return tf.constant(values, tf.int32)
 
@@ -183,7 +183,7 @@ class EntityF1(ScoreMetric):
         self._types = np.array([types.index(span.type) if span else -1 for span in alone])
         # [previous label, label] -> whether the word starts an entity
         self._begins = np.array(
-            [[_begins_second(before, label, parts) for label in labels] for before in labels]
+            [[_is_start(before, label, parts) for label in labels] for before in labels]
         )
         self._found, self._wanted, self._right = map(
             self.count_variable, ("found", "wanted", "right")
@@ -195,26 +195,26 @@ class EntityF1(ScoreMetric):
         is_word = weights > 0  # [rows, length]
         if len(y_true.shape) == len(y_pred.shape):
             y_true = ops.argmax(y_true, axis=-1)
-        order = _true_ones_first(is_word)
+        order = _sort_true_first(is_word)
         is_word = ops.take_along_axis(is_word, order, axis=1)
         labels = (
             ops.maximum(ops.cast(y_true, "int32"), 0),
             ops.cast(ops.argmax(y_pred, -1), "int32"),
         )
-        wanted, found = (
-            self._spans(ops.take_along_axis(one, order, axis=1), is_word) for one in labels
+        labeled, predicted = (
+            self._find_spans(ops.take_along_axis(tags, order, axis=1), is_word) for tags in labels
         )
-        is_right = wanted.begins & found.begins & (wanted.types == found.types)
-        is_right = is_right & _end_together(wanted.stops, found.stops)
+        is_right = labeled.begins & predicted.begins & (labeled.types == predicted.types)
+        is_right = is_right & _match_ends(labeled.stops, predicted.stops)
         counts = (
-            (self._wanted, wanted.begins),
-            (self._found, found.begins),
+            (self._wanted, labeled.begins),
+            (self._found, predicted.begins),
             (self._right, is_right),
         )
         for variable, spans in counts:
             self.add_count(variable, ops.sum(ops.cast(spans, "float32")) + undefined)
 
-    def _spans(self, labels, is_word):
+    def _find_spans(self, labels, is_word):
         inside = is_word & ops.logical_not(ops.take(self._is_outside, labels, axis=0))
         before = ops.concatenate([labels[:, :1], labels[:, :-1]], axis=1)  # previous label
         pairs = ops.take(self._begins.ravel(), before * len(self._begins) + labels, axis=0)
@@ -225,19 +225,19 @@ class EntityF1(ScoreMetric):
         return _Spans(begins, stops, ops.take(self._types, labels, axis=0))
 
     def result(self) -> Any:
-        right, found, wanted = map(count, (self._right, self._found, self._wanted))
-        return ops.divide_no_nan(2 * right, found + wanted)
+        right, num_predicted, num_true = map(count, (self._right, self._found, self._wanted))
+        return ops.divide_no_nan(2 * right, num_predicted + num_true)
 
 
 def tagging_metrics(labels: list[str]) -> dict[str, Callable[[], Any]]:
-    found = score_metrics(len(labels))
-    found.pop("f1", None)  # the name is ambiguous: words or entities
+    metrics = score_metrics(len(labels))
+    metrics.pop("f1", None)  # the name is ambiguous: words or entities
     if read_labels(labels) is not None:
-        found["entity_f1"] = lambda: EntityF1(labels)
-    return found
+        metrics["entity_f1"] = lambda: EntityF1(labels)
+    return metrics
 
 
-def _begins_second(before, label, parts):
+def _is_start(before, label, parts):
     return any(span.start == 1 for span in spans_of([before, label], parts=parts))
 
 
@@ -247,7 +247,7 @@ class _Spans(NamedTuple):
     types: Any  # [rows, length], indices of entity types
 
 
-def _end_together(first, second):
+def _match_ends(first, second):
     """Returns bool `[rows, length]`, True if true and predicted entities end at the same word.
 
     Args:
@@ -256,12 +256,12 @@ def _end_together(first, second):
     either = first | second
     count = ops.cumsum(ops.cast(either, "int32"), axis=1)  # number of stops up to each word
     length = ops.shape(either)[1]
-    columns = ops.take_along_axis(_true_ones_first(either), ops.minimum(count, length - 1), axis=1)
+    columns = ops.take_along_axis(_sort_true_first(either), ops.minimum(count, length - 1), axis=1)
     is_alone = ops.take_along_axis(first != second, columns, axis=1)
     return ops.logical_not(is_alone & (count < count[:, -1:]))
 
 
-def _true_ones_first(is_true):
+def _sort_true_first(is_true):
     """Sorts the column indices of each row: first the columns with True, then the others."""
     length = ops.shape(is_true)[1]
     columns = ops.arange(length)[None]

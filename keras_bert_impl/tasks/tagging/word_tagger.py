@@ -10,21 +10,17 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from keras_bert_impl.config import EncoderConfig
-from keras_bert_impl.internals import track_layer
-from keras_bert_impl.interop import classifier_dropout, classifier_dropout_key
-from keras_bert_impl.interop.layouts.bert import TensorName
-from keras_bert_impl.interop.source import ModelSource
-from keras_bert_impl.io.errors import InputError, listed
-from keras_bert_impl.io.settings import PositiveInt, check
-from keras_bert_impl.layers import CRF, ClassificationHead
-from keras_bert_impl.models.encoder import Encoder
-from keras_bert_impl.one_graph import compiled
-from keras_bert_impl.tasks.base.keras_losses import Outputs
-from keras_bert_impl.tasks.base.task_model import TaskModel
-from keras_bert_impl.tasks.base.token_labels import TokenLabels
-from keras_bert_impl.tasks.data.label_codec import LabelCodec, WordLabels
-from keras_bert_impl.tasks.data.labels import (
+from keras_bert_impl.checkpoints.config import EncoderConfig
+from keras_bert_impl.checkpoints.interop import classifier_dropout, classifier_dropout_key
+from keras_bert_impl.checkpoints.interop.layouts.bert import TensorName
+from keras_bert_impl.checkpoints.interop.source import ModelSource
+from keras_bert_impl.data.batches.blocks import in_blocks
+from keras_bert_impl.data.batches.windows import TokenizedWindows, tokenize_windows
+from keras_bert_impl.data.batches.words import Words, as_words
+from keras_bert_impl.data.scores.counting import token_weights
+from keras_bert_impl.data.scores.decisions import check_scores
+from keras_bert_impl.data.tables.label_codec import LabelCodec, WordLabels
+from keras_bert_impl.data.tables.labels import (
     check_several,
     check_token_labels,
     classes_in_head,
@@ -33,22 +29,26 @@ from keras_bert_impl.tasks.data.labels import (
     tensors_to_read,
     with_labels,
 )
-from keras_bert_impl.tasks.inputs.blocks import in_blocks
-from keras_bert_impl.tasks.inputs.windows import TokenizedWindows, tokenize_windows
-from keras_bert_impl.tasks.inputs.words import Words, as_words
-from keras_bert_impl.tasks.scores.counting import token_weights
-from keras_bert_impl.tasks.scores.decisions import check_scores
-from keras_bert_impl.tasks.tagging.entities import Entity, find_entities
-from keras_bert_impl.tasks.tagging.signature import TaggerSignatures
-from keras_bert_impl.tasks.tagging.spans import (
+from keras_bert_impl.data.tags.spans import (
     misfits,
     outside_candidates,
     outside_number,
     read_labels,
 )
+from keras_bert_impl.layers import CRF, ClassificationHead
+from keras_bert_impl.models.encoder import Encoder
+from keras_bert_impl.tasks.base.keras_losses import Outputs
+from keras_bert_impl.tasks.base.task_model import TaskModel
+from keras_bert_impl.tasks.base.token_labels import TokenLabels
+from keras_bert_impl.tasks.tagging.entities import Entity, find_entities
+from keras_bert_impl.tasks.tagging.signature import TaggerSignatures
 from keras_bert_impl.tasks.tagging.word_scores import in_few_shapes, over_sequences, tagging_metrics
 from keras_bert_impl.tokenizers import Tokenizer
-from keras_bert_impl.tuning.settings import CRF_RATE
+from keras_bert_impl.training.tuning.settings import CRF_RATE
+from keras_bert_impl.utils.errors import InputError, listed
+from keras_bert_impl.utils.internals import track_layer
+from keras_bert_impl.utils.one_graph import compiled
+from keras_bert_impl.utils.settings import PositiveInt, check
 
 _LOG = logging.getLogger(__name__)
 # Small encoders need a higher rate; see docs/measurements/finetuning.md.
@@ -110,11 +110,11 @@ class WordTagger(TokenLabels, TaskModel):
 
     @staticmethod
     def _warn_of_labels(labels):
-        if others := outside_candidates(labels) or misfits(labels):
+        if misfit_labels := outside_candidates(labels) or misfits(labels):
             _LOG.warning(
                 "the labels are not entity labels because of %s. Use 'O' for words outside of "
                 "entities, and 'B-TYPE' and 'I-TYPE' for entities.",
-                listed(others),
+                listed(misfit_labels),
             )
 
     def get_config(self) -> dict[str, Any]:
@@ -159,7 +159,7 @@ class WordTagger(TokenLabels, TaskModel):
             for features, see the documentation of the model class.
         """
         answers = super().predict(x, batch_size, *args, **kwargs)
-        return answers if isinstance(answers, np.ndarray) else self._probabilities(answers)
+        return answers if isinstance(answers, np.ndarray) else self._compute_probabilities(answers)
 
     def tag(self, texts: Any, batch_size: int | None = None, verbose: int | str = 0) -> list:
         """Returns the predicted label of each word. A CRF predicts the most likely label sequence.
@@ -169,10 +169,10 @@ class WordTagger(TokenLabels, TaskModel):
             batch_size, verbose: see `predict`.
         """
 
-        def names(texts, answers):
-            return self._names(self._label_numbers(answers))
+        def name_block(texts, answers):
+            return self._name_labels(self._label_numbers(answers))
 
-        labels = self._in_blocks(names, texts, batch_size, verbose)
+        labels = self._predict_in_blocks(name_block, texts, batch_size, verbose)
         return labels[0] if isinstance(texts, (str, bytes)) else labels
 
     def tag_with_scores(
@@ -180,13 +180,13 @@ class WordTagger(TokenLabels, TaskModel):
     ) -> tuple[list[list[str]], list[np.ndarray]]:
         """Returns the labels of `tag` and their probabilities, a float32 array [words] per text."""
 
-        def scored(texts, answers):
-            numbers, rows = self._label_numbers(answers), self._probabilities(answers)
+        def score_block(texts, answers):
+            numbers, rows = self._label_numbers(answers), self._compute_probabilities(answers)
             scores = [row[np.arange(len(row)), label] for row, label in zip(rows, numbers)]
-            return list(zip(self._names(numbers), scores))
+            return list(zip(self._name_labels(numbers), scores))
 
-        found = self._in_blocks(scored, texts, batch_size, verbose)
-        return [labels for labels, _ in found], [scores for _, scores in found]
+        tagged = self._predict_in_blocks(score_block, texts, batch_size, verbose)
+        return [labels for labels, _ in tagged], [scores for _, scores in tagged]
 
     def entities(self, texts: Any, batch_size: int | None = None, verbose: int | str = 0) -> list:
         """Returns the entities of each text. All label schemes are supported.
@@ -201,8 +201,8 @@ class WordTagger(TokenLabels, TaskModel):
             InputError: a label does not mark an entity.
         """
         if not self.has_entities:
-            others = misfits(self.labels) or self.labels
-            raise InputError(f"label {others[0]!r} is not an entity label. Use tag() instead.")
+            labels = misfits(self.labels) or self.labels
+            raise InputError(f"label {labels[0]!r} is not an entity label. Use tag() instead.")
         entities = self.annotate(texts, batch_size, verbose)[1]
         return entities[0] if isinstance(texts, (str, bytes)) else entities
 
@@ -219,28 +219,28 @@ class WordTagger(TokenLabels, TaskModel):
             entities, the second item is None.
         """
 
-        def annotated(texts, answers):
+        def annotate_block(texts, answers):
             numbers = self._label_numbers(answers)
-            labels = self._names(numbers)
+            labels = self._name_labels(numbers)
             if not self.has_entities:
                 return labels
-            probabilities = self._probabilities(answers)
+            probabilities = self._compute_probabilities(answers)
             entities = find_entities(texts, answers, numbers, probabilities, self.labels)
             return list(zip(labels, entities))
 
-        found = self._in_blocks(annotated, texts, batch_size, verbose)
+        annotations = self._predict_in_blocks(annotate_block, texts, batch_size, verbose)
         if not self.has_entities:
-            return found, None
-        return [labels for labels, _ in found], [entities for _, entities in found]
+            return annotations, None
+        return [labels for labels, _ in annotations], [entities for _, entities in annotations]
 
-    def _in_blocks(self, function, texts, batch_size, verbose):
+    def _predict_in_blocks(self, function, texts, batch_size, verbose):
         predict = functools.partial(super().predict, batch_size=batch_size, verbose=verbose)
         limits = self.block_texts, self.block_characters
         return in_blocks(
             lambda block: function(block, predict(block)), self.as_texts(texts), *limits
         )
 
-    def _names(self, numbers):
+    def _name_labels(self, numbers):
         return [[self.labels[label] for label in row] for row in numbers]
 
     def _label_numbers(self, answers):
@@ -250,7 +250,7 @@ class WordTagger(TokenLabels, TaskModel):
             return [answer.scores.argmax(axis=-1) for answer in answers]
         return over_sequences(self._decode, answers, self.unknown_label)
 
-    def _probabilities(self, answers):
+    def _compute_probabilities(self, answers):
         """Returns the probabilities of each text, float32 [words, num_classes]."""
         if not self.crf:
             return [answer.scores for answer in answers]
@@ -264,13 +264,13 @@ class WordTagger(TokenLabels, TaskModel):
 
     @functools.cached_property
     def _decode(self):
-        return self._in_graph(lambda *sequences: self.crf_layer.decode(*sequences))
+        return self._compile_in_graph(lambda *sequences: self.crf_layer.decode(*sequences))
 
     @functools.cached_property
     def _marginals(self):
-        return self._in_graph(lambda *sequences: self.crf_layer(*sequences))
+        return self._compile_in_graph(lambda *sequences: self.crf_layer(*sequences))
 
-    def _in_graph(self, function):
+    def _compile_in_graph(self, function):
         shapes = [None, None, self.num_classes], [None, None]
         run = compiled(function, self.crf_layer, [tf.TensorSpec(shape) for shape in shapes])
         return run if keras.backend.backend() == "tensorflow" else in_few_shapes(run)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from keras_bert_impl.tasks.data.labels import MULTI, REGRESSION, SINGLE
+from keras_bert_impl.data.tables.labels import MULTI, REGRESSION, SINGLE
 
 MOST_TEXTS = 20_000  # maximum number of training texts for TF-IDF, evenly spaced
 MOST_FEATURES = 50_000
@@ -37,27 +37,27 @@ def baselines(
         dict of name -> `Baseline`: `majority`, the most frequent label (not for regression), and
         `tfidf`. The `scores` of `majority` and of regression baselines are 0.
     """
-    found = {}
+    predictions = {}
     no_scores = np.zeros([len(of_dev), num_classes])
     if problem_type != REGRESSION:
         rows = [tuple(np.atleast_1d(row).tolist()) for row in targets]
         most = collections.Counter(rows).most_common(1)[0][0]
         row = np.array(most, targets.dtype) if problem_type == MULTI else targets.dtype.type(*most)
-        found["majority"] = Baseline(np.array([row] * len(of_dev)), no_scores)
+        predictions["majority"] = Baseline(np.array([row] * len(of_dev)), no_scores)
     if importlib.util.find_spec("sklearn"):
         model = tfidf_model(texts, problem_type)
-        chosen = np.linspace(0, len(texts) - 1, min(len(texts), MOST_TEXTS)).astype(int)
-        if problem_type == MULTI or len(set(targets[chosen].tolist())) > 1:
+        sample = np.linspace(0, len(texts) - 1, min(len(texts), MOST_TEXTS)).astype(int)
+        if problem_type == MULTI or len(set(targets[sample].tolist())) > 1:
             # scikit-learn raises ValueError if all words have one letter. It warns of labels that
             # no text or every text has, of many classes, and of slow convergence.
             with contextlib.suppress(ValueError), warnings.catch_warnings(action="ignore"):
-                model.fit([_joined(texts[row]) for row in chosen], targets[chosen])
-                inputs, scores = list(map(_joined, of_dev)), no_scores.copy()
+                model.fit([_join_segments(texts[row]) for row in sample], targets[sample])
+                inputs, scores = list(map(_join_segments, of_dev)), no_scores.copy()
                 if problem_type != REGRESSION:
                     classes = model.classes_ if problem_type == SINGLE else range(num_classes)
                     scores[:, classes] = model.predict_proba(inputs)
-                found["tfidf"] = Baseline(np.asarray(model.predict(inputs)), scores)
-    return found
+                predictions["tfidf"] = Baseline(np.asarray(model.predict(inputs)), scores)
+    return predictions
 
 
 def tfidf_model(texts: list, problem_type: str) -> Any:
@@ -71,7 +71,7 @@ def tfidf_model(texts: list, problem_type: str) -> Any:
     from sklearn.multiclass import OneVsRestClassifier
     from sklearn.pipeline import make_pipeline
 
-    sample = "".join(map(_joined, texts[:1000]))
+    sample = "".join(map(_join_segments, texts[:1000]))
     has_words = sample.count(" ") > 0.02 * len(sample)
     features = TfidfVectorizer(
         analyzer="word" if has_words else "char",
@@ -86,5 +86,5 @@ def tfidf_model(texts: list, problem_type: str) -> Any:
     return make_pipeline(features, Ridge())
 
 
-def _joined(text):
+def _join_segments(text):
     return text if isinstance(text, str) else " ".join(text)

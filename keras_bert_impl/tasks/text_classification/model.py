@@ -7,31 +7,26 @@ from typing import Annotated, Any
 import keras
 import numpy as np
 
-from keras_bert_impl.config import EncoderConfig
-from keras_bert_impl.interop import (
+from keras_bert_impl.checkpoints.config import EncoderConfig
+from keras_bert_impl.checkpoints.interop import (
     classifier_dropout,
     classifier_dropout_key,
     has_head,
     head_tensors,
 )
-from keras_bert_impl.interop.layouts.bert import TensorName
-from keras_bert_impl.interop.source import ModelSource
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.settings import OneOf, Rate, check
-from keras_bert_impl.models.encoder import Encoder
-from keras_bert_impl.models.heads import (
-    check_sees_all,
-    needs_pooler,
-    sequence_head,
-    sequence_vector,
+from keras_bert_impl.checkpoints.interop.layouts.bert import TensorName
+from keras_bert_impl.checkpoints.interop.source import ModelSource
+from keras_bert_impl.data.scores.calibration import (
+    Calibration,
+    Goal,
+    bounds_of,
+    calibration_of,
+    thresholds_of,
 )
-from keras_bert_impl.tasks.base.explaining import TargetScore, label_number, log_odds
-from keras_bert_impl.tasks.base.keras_losses import Outputs, TaskLoss, multi_label_metrics
-from keras_bert_impl.tasks.base.long_texts import LongTexts
-from keras_bert_impl.tasks.base.raw_text import quantized_error
-from keras_bert_impl.tasks.base.task_model import TaskModel
-from keras_bert_impl.tasks.data.label_codec import LabelCodec, text_labels
-from keras_bert_impl.tasks.data.labels import (
+from keras_bert_impl.data.scores.counting import score_metrics
+from keras_bert_impl.data.scores.decisions import at_least, check_scores, likeliest
+from keras_bert_impl.data.tables.label_codec import LabelCodec, text_labels
+from keras_bert_impl.data.tables.labels import (
     MULTI,
     PROBLEM_TYPES,
     REGRESSION,
@@ -44,22 +39,27 @@ from keras_bert_impl.tasks.data.labels import (
     tensors_to_read,
     with_labels,
 )
-from keras_bert_impl.tasks.data.user_input import is_one_text
-from keras_bert_impl.tasks.scores.calibration import (
-    Calibration,
-    Goal,
-    bounds_of,
-    calibration_of,
-    thresholds_of,
+from keras_bert_impl.data.tables.user_input import is_one_text
+from keras_bert_impl.models.encoder import Encoder
+from keras_bert_impl.models.heads import (
+    check_sees_all,
+    needs_pooler,
+    sequence_head,
+    sequence_vector,
 )
-from keras_bert_impl.tasks.scores.counting import score_metrics
-from keras_bert_impl.tasks.scores.decisions import at_least, check_scores, likeliest
+from keras_bert_impl.tasks.base.explaining import TargetScore, label_number, log_odds
+from keras_bert_impl.tasks.base.keras_losses import Outputs, TaskLoss, multi_label_metrics
+from keras_bert_impl.tasks.base.long_texts import LongTexts
+from keras_bert_impl.tasks.base.raw_text import quantized_error
+from keras_bert_impl.tasks.base.task_model import TaskModel
 from keras_bert_impl.tasks.text_classification.poolings import pooling_named
 from keras_bert_impl.tasks.text_classification.signature import (
     ClassSignatures,
     TextClassifierNetwork,
 )
 from keras_bert_impl.tokenizers import Tokenizer
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.settings import OneOf, Rate, check
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
@@ -153,13 +153,13 @@ class TextClassifier(TaskModel):
         long_texts = LongTexts().changed(long_texts)
         inputs = long_texts.inputs()
 
-        def of_rows(rows):
+        def pool_rows(rows):
             if of_tokens is None:
                 return self.row_vectors(encoder, rows)
             states = encoder(rows)["sequence_output"]  # [rows, length, hidden]
             return of_tokens.pool(encoder, states, rows["padding_mask"])
 
-        vectors = long_texts.vectors(of_rows, inputs, encoder)
+        vectors = long_texts.vectors(pool_rows, inputs, encoder)
         super().__init__(
             encoder,
             tokenizer,
@@ -258,7 +258,7 @@ class TextClassifier(TaskModel):
         if self.is_quantized:
             raise quantized_error("calibrated")
         texts = self.as_texts(x)
-        found = calibration_of(
+        calibration = calibration_of(
             self.predict(texts, verbose=0),
             self.label_codec.encode(y, len(texts)),
             self.labels,
@@ -266,9 +266,9 @@ class TextClassifier(TaskModel):
             Goal(threshold, label),
         )
         for weight in self.head_layer.dense.weights:
-            weight.assign(weight / found.temperature)
-        self.thresholds = found.thresholds
-        return found
+            weight.assign(weight / calibration.temperature)
+        self.thresholds = calibration.thresholds
+        return calibration
 
     def classify(
         self, texts: Any, batch_size: int | None = None, verbose: int | str = 0
@@ -287,10 +287,10 @@ class TextClassifier(TaskModel):
         scores = self.predict(texts, batch_size=batch_size, verbose=verbose)
         check_scores(scores)
         if self.problem_type == SINGLE:
-            found = [self.labels[number] for number in self.decide(scores)]
+            names = [self.labels[number] for number in self.decide(scores)]
         else:
-            found = [[self.labels[i] for i in np.flatnonzero(row)] for row in self.decide(scores)]
-        return found[0] if is_one_text(texts) else found
+            names = [[self.labels[i] for i in np.flatnonzero(row)] for row in self.decide(scores)]
+        return names[0] if is_one_text(texts) else names
 
     # === Training ===
 

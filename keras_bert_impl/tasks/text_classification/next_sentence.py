@@ -9,26 +9,26 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from keras_bert_impl.config import EncoderConfig
-from keras_bert_impl.interop import head_tensors
-from keras_bert_impl.interop.layouts.bert import TensorName
-from keras_bert_impl.interop.source import ModelSource
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.settings import Rate
+from keras_bert_impl.checkpoints.config import EncoderConfig
+from keras_bert_impl.checkpoints.interop import head_tensors
+from keras_bert_impl.checkpoints.interop.layouts.bert import TensorName
+from keras_bert_impl.checkpoints.interop.source import ModelSource
+from keras_bert_impl.data.scores.counting import score_metrics
+from keras_bert_impl.data.tables.label_checks import class_numbers, class_weights
+from keras_bert_impl.data.tables.label_codec import LabelCodec
+from keras_bert_impl.data.tables.labels import label_values
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.models.heads import check_sees_all, pooled_head
+from keras_bert_impl.tasks.base.feature_rows import task_inputs
 from keras_bert_impl.tasks.base.keras_losses import Outputs
 from keras_bert_impl.tasks.base.task_model import TaskModel
-from keras_bert_impl.tasks.data.label_checks import class_numbers, class_weights
-from keras_bert_impl.tasks.data.label_codec import LabelCodec
-from keras_bert_impl.tasks.data.labels import label_values
-from keras_bert_impl.tasks.inputs.feature_rows import task_inputs
-from keras_bert_impl.tasks.scores.counting import score_metrics
 from keras_bert_impl.tasks.text_classification.signature import (
     NextSentenceNetwork,
     NextSentenceSignatures,
 )
 from keras_bert_impl.tokenizers import Tokenizer
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.settings import Rate
 
 _HEADS = {"bert": "next_sentence", "albert": "sentence_order"}
 
@@ -40,8 +40,8 @@ class FollowsLabels(LabelCodec):
 
     def factors(self, class_weight: Any, labels: Any) -> list[float]:
         # Class weights are in the order 0, 1, but the first logit belongs to label 1.
-        given = None if labels is None else 1 - labels
-        factors = class_weights(class_weight, ["0", "1"], given)
+        flipped = None if labels is None else 1 - labels
+        factors = class_weights(class_weight, ["0", "1"], flipped)
         return [factors[1], factors[0]]
 
     def encode(self, labels: Any, count: int) -> np.ndarray:

@@ -5,12 +5,12 @@ from typing import Any
 
 from keras import ops
 
-from keras_bert_impl.config import EncoderConfig
-from keras_bert_impl.graphs import layers, networks
-from keras_bert_impl.interop.layouts.bert import TensorName, dense, kernel, optional
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.checkpoints.config import EncoderConfig
+from keras_bert_impl.checkpoints.interop.layouts.bert import TensorName, dense, kernel, optional
 from keras_bert_impl.layers import MergeGroups, PoolWindows
 from keras_bert_impl.models.encoder import Encoder
+from keras_bert_impl.serving.graphs import layers, networks
+from keras_bert_impl.utils.errors import InputError
 
 POOLINGS: dict[str, "Pooling"] = {}
 
@@ -43,7 +43,7 @@ def pooling_named(name: str) -> Pooling:
     return POOLINGS[name]
 
 
-def _like_windows(way: str, tensors: list[TensorName] | None = None) -> Pooling:
+def _create_window_pooling(way: str, tensors: list[TensorName] | None = None) -> Pooling:
     """Creates a `Pooling` with the layer `PoolWindows`."""
 
     def pool(encoder: Encoder, states: Any, padding_mask: Any) -> Any:
@@ -59,7 +59,7 @@ def _like_windows(way: str, tensors: list[TensorName] | None = None) -> Pooling:
     return Pooling(way, pool, write, tensors)
 
 
-def _first_token(encoder: Encoder, states: Any, padding_mask: Any) -> Any:
+def _take_first(encoder: Encoder, states: Any, padding_mask: Any) -> Any:
     if encoder.config.causal:
         raise InputError(
             "pooling='cls' takes the first token, which attends to no other token in a causal "
@@ -68,10 +68,10 @@ def _first_token(encoder: Encoder, states: Any, padding_mask: Any) -> Any:
     return states[:, 0]
 
 
-Pooling("cls", _first_token, lambda graph, config, states, mask: layers.first_token(graph, states))
-_like_windows("mean")
-_like_windows("max")
-_like_windows(
+Pooling("cls", _take_first, lambda graph, config, states, mask: layers.first_token(graph, states))
+_create_window_pooling("mean")
+_create_window_pooling("max")
+_create_window_pooling(
     "attention",
     optional(
         dense("pooling/dense", "token_attention.dense")

@@ -4,11 +4,11 @@ from typing import Any
 
 import tensorflow as tf
 
-from keras_bert_impl.graphs import networks
-from keras_bert_impl.graphs.networks import Network
-from keras_bert_impl.graphs.signatures import Signatures
+from keras_bert_impl.data.scores.decisions import ranked
 from keras_bert_impl.models.heads import needs_pooler
-from keras_bert_impl.tasks.scores.decisions import ranked
+from keras_bert_impl.serving.graphs import networks
+from keras_bert_impl.serving.graphs.networks import Network
+from keras_bert_impl.serving.graphs.signatures import Signatures
 from keras_bert_impl.tasks.text_classification.poolings import pooling_named
 
 
@@ -22,14 +22,14 @@ class TextClassifierNetwork(Network):
     def write(self, graph: Any) -> None:
         features = networks.add_inputs(graph, self.config, self.groups)
 
-        def of_rows(rows):
+        def pool_rows(rows):
             if self.model.pooling is None:
                 return networks.pooled_vectors(graph, self.config, rows, needs_pooler(self.config))
             states = networks.hidden_states(graph, self.config, rows)[-1]
             pooling = pooling_named(self.model.pooling)
             return pooling.write(graph, self.config, states, rows["attention_mask"])
 
-        vectors = networks.text_vectors(graph, features, self.model, of_rows)
+        vectors = networks.text_vectors(graph, features, self.model, pool_rows)
         logits = networks.add_logits(graph, vectors, self.model.head_layer)
         graph.output("logits", logits, ["batch", self.model.num_classes])
 

@@ -10,41 +10,41 @@ from typing import Any
 
 import numpy as np
 
-from keras_bert_impl.io.errors import InputError, listed
-from keras_bert_impl.tasks.base.description import Task
-from keras_bert_impl.tasks.base.options import setting_names
-from keras_bert_impl.tasks.base.prediction_files import (
+from keras_bert_impl.data.prediction_files import (
     cells,
     read_predictions_table,
     write_predictions_table,
 )
-from keras_bert_impl.tasks.data.examples import Examples, join_names
-from keras_bert_impl.tasks.data.held_rows import copy_rows, write_held_out
-from keras_bert_impl.tasks.data.label_checks import class_weights
-from keras_bert_impl.tasks.data.labels import (
-    MULTI,
-    REGRESSION,
-    SINGLE,
-    check_several,
-    sort_names,
-)
-from keras_bert_impl.tasks.scores.calibration import Calibration, Goal
-from keras_bert_impl.tasks.scores.comparison import (
+from keras_bert_impl.data.scores.calibration import Calibration, Goal
+from keras_bert_impl.data.scores.comparison import (
     Comparison,
     Outcome,
     is_uneven,
     never_predicted,
     not_covered,
 )
-from keras_bert_impl.tasks.scores.decisions import at_least, check_scores, likeliest
-from keras_bert_impl.tasks.scores.metrics import (
+from keras_bert_impl.data.scores.decisions import at_least, check_scores, likeliest
+from keras_bert_impl.data.scores.metrics import (
     MULTI_LABEL_METRICS,
     class_metrics,
     metric_named,
 )
+from keras_bert_impl.data.tables.examples import Examples, join_names
+from keras_bert_impl.data.tables.held_rows import copy_rows, write_held_out
+from keras_bert_impl.data.tables.label_checks import class_weights
+from keras_bert_impl.data.tables.labels import (
+    MULTI,
+    REGRESSION,
+    SINGLE,
+    check_several,
+    sort_names,
+)
+from keras_bert_impl.tasks.base.description import Task
+from keras_bert_impl.tasks.base.options import setting_names
 from keras_bert_impl.tasks.text_classification import SETTINGS, read
 from keras_bert_impl.tasks.text_classification.baselines import baselines
 from keras_bert_impl.tasks.text_classification.model import TextClassifier
+from keras_bert_impl.utils.errors import InputError, listed
 
 _LOG = logging.getLogger(__name__)
 _NO_LABEL = "no validation example has a label, so the model is not compared with baselines."
@@ -67,7 +67,7 @@ class TextClassification(Task):
     write_held_out = staticmethod(functools.partial(write_held_out, copy=copy_rows))
 
     def __init__(self, train: Examples, dev: Examples) -> None:
-        self._problem_type, self._names = _problem_type(train), None
+        self._problem_type, self._names = _detect_problem_type(train), None
         if self._problem_type == REGRESSION:
             self.arguments = {"num_classes": 1, "problem_type": REGRESSION}
             return
@@ -84,11 +84,11 @@ class TextClassification(Task):
         else:
             self._names = train.label_names or sort_names(train.labels)
             check_several(self._names, train.source)
-        _targets(dev, self._problem_type, self._names)
+        _convert_labels(dev, self._problem_type, self._names)
         self.arguments = {"labels": list(self._names), "problem_type": self._problem_type}
 
     def inputs(self, examples: Examples) -> tuple:
-        targets = _targets(examples, self._problem_type, self._names)
+        targets = _convert_labels(examples, self._problem_type, self._names)
         if self._problem_type == SINGLE:
             targets = [self._names[number] for number in targets]
         return examples.texts, targets
@@ -97,7 +97,7 @@ class TextClassification(Task):
     def examples_of(texts: list, labels: list, source: str) -> Examples:
         kinds = {type(label) for label in labels}
         if kinds <= {int, bool}:
-            return _named(Examples(texts, labels, source=source))
+            return _name_classes(Examples(texts, labels, source=source))
         if kinds <= {int, float}:
             return Examples(texts, [float(label) for label in labels], source=source)
         if kinds not in ({str}, {list}):
@@ -119,7 +119,9 @@ class TextClassification(Task):
     def with_named_classes(*sets: Examples) -> tuple[Examples, ...]:
         if not _has_numbers(sets[0]):
             return sets
-        return tuple(_named(one) if _has_numbers(one) else one for one in sets)
+        return tuple(
+            _name_classes(examples) if _has_numbers(examples) else examples for examples in sets
+        )
 
     def class_weight(self, train: Examples, weights: Any) -> dict[int, float]:
         if self._problem_type != SINGLE:
@@ -130,8 +132,8 @@ class TextClassification(Task):
         names = list(dev.metrics or _METRICS[self._problem_type])
         if self._problem_type == REGRESSION:
             return names
-        more = ["matthews"] if self._problem_type == SINGLE else []
-        return [*names, *more, *class_metrics(self._names)]
+        extra = ["matthews"] if self._problem_type == SINGLE else []
+        return [*names, *extra, *class_metrics(self._names)]
 
     def default_metric(self, train: Examples) -> str | None:
         if self._problem_type != SINGLE or train.metrics:
@@ -142,7 +144,7 @@ class TextClassification(Task):
     def with_metric(examples: Examples, metric: str | None) -> Examples:
         if metric is None:
             return examples
-        names = _metrics(examples, _problem_type(examples))
+        names = _list_metrics(examples, _detect_problem_type(examples))
         return dataclasses.replace(examples, metrics=tuple(dict.fromkeys((metric, *names))))
 
     @staticmethod
@@ -150,12 +152,12 @@ class TextClassification(Task):
         model: TextClassifier, examples: Examples, directory: Path | None = None
     ) -> dict[str, float]:
         received = model.problem_type
-        targets = _targets_for(model, examples)
+        targets = _convert_for_model(model, examples)
         scores = model.predict(examples.texts, verbose=0)
         if directory is not None:
             write_predictions(directory / "predictions.tsv", model, scores, examples)
         predictions = scores[:, 0] if received == REGRESSION else model.decide(scores)
-        metrics = _functions(examples, received, model.labels)
+        metrics = _make_metrics(examples, received, model.labels)
         result = Outcome(targets, predictions, metrics, scores)
         return {name: result.score(name) for name in metrics}
 
@@ -163,18 +165,20 @@ class TextClassification(Task):
         headings, rows = read_predictions_table(directory / "predictions.tsv")
         first = headings[:1] == ["label"]  # regression has no label column
         scores = np.array([row[first:] for row in rows], "float32")
-        kind, targets = self._problem_type, _targets(train, self._problem_type, self._names)
+        kind, targets = self._problem_type, _convert_labels(train, self._problem_type, self._names)
         simple = baselines(train.texts, targets, dev.texts, kind, scores.shape[1])
-        labels, predictions = _targets(dev, kind, self._names), _predicted(scores, kind)
-        outcome = Outcome(labels, predictions, _functions(dev, kind, self._names), scores)
+        labels, predictions = _convert_labels(dev, kind, self._names), _convert_scores(scores, kind)
+        outcome = Outcome(labels, predictions, _make_metrics(dev, kind, self._names), scores)
         remarks: tuple[str, ...] = ()
         if kind == SINGLE:
             remarks = not_covered(self._names, labels)
             remarks += never_predicted(self._names, labels, predictions)
         if kind == MULTI and not labels.any():
             return Comparison(outcome, {}, (_NO_LABEL,))
-        others = {name: outcome._replace(**one._asdict()) for name, one in simple.items()}
-        return Comparison(outcome, others, remarks)
+        outcomes = {
+            name: outcome._replace(**baseline._asdict()) for name, baseline in simple.items()
+        }
+        return Comparison(outcome, outcomes, remarks)
 
     @staticmethod
     def outcome(model: TextClassifier, examples: Examples, like: TextClassifier) -> Outcome:
@@ -184,7 +188,7 @@ class TextClassification(Task):
                 f"the models have different labels: {kind} with {listed(model.labels)}, and "
                 f"{like.problem_type} with {listed(names)}."
             )
-        targets = _targets_for(like, examples)
+        targets = _convert_for_model(like, examples)
         scores = model.predict(examples.texts, verbose=0)
         check_scores(scores)
         predictions = scores[:, 0] if kind == REGRESSION else model.decide(scores)
@@ -193,12 +197,12 @@ class TextClassification(Task):
             predictions = np.argsort(columns)[predictions]
         elif kind == MULTI:
             predictions = predictions[:, columns]
-        metrics = _functions(examples, kind, names)
+        metrics = _make_metrics(examples, kind, names)
         return Outcome(targets, predictions, metrics, scores[:, columns])
 
     @staticmethod
     def calibrate(model: TextClassifier, examples: Examples, goal: Goal) -> Calibration:
-        targets: Any = _targets_for(model, examples)
+        targets: Any = _convert_for_model(model, examples)
         if model.problem_type == SINGLE:
             targets = [model.labels[number] for number in targets]
         return model.calibrate(examples.texts, targets, *goal)
@@ -212,22 +216,22 @@ class TextClassification(Task):
             if model.problem_type == REGRESSION:
                 yield {"values": row.tolist()}, [f"{value:.6g}" for value in row]
                 continue
-            chosen = names_of(model, row)
+            names = names_of(model, row)
             if model.problem_type == MULTI:
-                yield {"labels": chosen, "scores": scores}, [join_names(chosen)]
+                yield {"labels": names, "scores": scores}, [join_names(names)]
             else:
-                (label,) = chosen
+                (label,) = names
                 answer = {"label": label, "score": scores[label], "scores": scores}
                 yield answer, [label, f"{scores[label]:.4f}"]
 
 
-def _targets_for(model: TextClassifier, examples: Examples) -> np.ndarray:
+def _convert_for_model(model: TextClassifier, examples: Examples) -> np.ndarray:
     """Converts the labels of examples to targets for a model.
 
     Raises:
         InputError: the labels are for another problem type, or the model does not have one of them.
     """
-    received = _problem_type(examples)
+    received = _detect_problem_type(examples)
     if received == MULTI and model.problem_type == SINGLE:
         if all(len(labels) == 1 for labels in examples.labels):
             labels = [name for (name,) in examples.labels]
@@ -238,7 +242,7 @@ def _targets_for(model: TextClassifier, examples: Examples) -> np.ndarray:
             f"{model.problem_type} with {len(model.labels)} output(s). To read numbers, "
             "pass --regression (numeric=True). To read several labels, pass --label-separator."
         )
-    return _targets(examples, received, model.labels)
+    return _convert_labels(examples, received, model.labels)
 
 
 def _has_numbers(examples):
@@ -247,36 +251,36 @@ def _has_numbers(examples):
     return all(isinstance(label, (int, np.integer)) for label in examples.labels)
 
 
-def _named(examples):
+def _name_classes(examples):
     numbers = [int(label) for label in examples.labels]  # converts bool
     names = [str(number) for number in sorted(set(numbers))]
     return dataclasses.replace(examples, labels=list(map(str, numbers)), label_names=names)
 
 
-def _problem_type(examples):
+def _detect_problem_type(examples):
     if examples.is_numeric:
         return REGRESSION
     return MULTI if examples.is_multi_label else SINGLE
 
 
-def _metrics(examples, problem_type):
+def _list_metrics(examples, problem_type):
     return examples.metrics or _METRICS[problem_type]
 
 
-def _functions(examples, problem_type, names):
+def _make_metrics(examples, problem_type, names):
     is_multi_label = problem_type == MULTI
-    metrics = _metrics(examples, problem_type)
+    metrics = _list_metrics(examples, problem_type)
     return {name: metric_named(name, names, is_multi_label) for name in metrics}
 
 
-def _predicted(scores, problem_type):
-    """Converts scores `[texts, classes]` to predictions in the format of `_targets`."""
+def _convert_scores(scores, problem_type):
+    """Converts scores `[texts, classes]` to predictions in the format of `_convert_labels`."""
     if problem_type == REGRESSION:
         return scores[:, 0]
     return at_least(scores) if problem_type == MULTI else likeliest(scores)
 
 
-def _targets(examples, problem_type, names):
+def _convert_labels(examples, problem_type, names):
     """Converts labels to arrays for `fit` and the metrics."""
     if problem_type == REGRESSION:
         return np.array(examples.labels, "float32")

@@ -4,10 +4,10 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from keras_bert_impl.io.errors import InputError, listed
+from keras_bert_impl.data.batches.blocks import MOST_CHARACTERS, MOST_TEXTS, in_blocks
 from keras_bert_impl.tasks.base.fitting import outputs_of_batch, predict_sorted
-from keras_bert_impl.tasks.inputs.blocks import MOST_CHARACTERS, MOST_TEXTS, in_blocks
 from keras_bert_impl.tasks.text_classification.model import SINGLE, TextClassifier
+from keras_bert_impl.utils.errors import InputError, listed
 
 
 def zero_shot(
@@ -60,7 +60,7 @@ def zero_shot(
         )
     if isinstance(texts, (str, bytes)):
         raise InputError(f"expected a list of texts. Received: one text, {texts!r:.40}")
-    entailment, contradiction = _classes(classifier)
+    entailment, contradiction = _find_classes(classifier)
     hypotheses = [hypothesis_template.replace("{}", label) for label in labels]
     is_alone = multi_label or len(labels) == 1
     if is_alone and contradiction is None:
@@ -69,19 +69,19 @@ def zero_shot(
             f"'contradict'. It has {listed(classifier.labels)}."
         )
 
-    def probabilities(texts):
+    def compute_probabilities(texts):
         pairs = [(text, hypothesis) for text in texts for hypothesis in hypotheses]
-        logits = _logits(classifier, pairs, batch_size)
+        logits = _compute_logits(classifier, pairs, batch_size)
         logits = logits.reshape(len(texts), len(labels), classifier.num_classes)
         if is_alone:
-            return _softmax(logits[:, :, [entailment, contradiction]])[:, :, 0]
-        return _softmax(logits[:, :, entailment])
+            return _compute_softmax(logits[:, :, [entailment, contradiction]])[:, :, 0]
+        return _compute_softmax(logits[:, :, entailment])
 
     most_texts, most_characters = (max(1, n // len(labels)) for n in (MOST_TEXTS, MOST_CHARACTERS))
-    return in_blocks(probabilities, list(texts), most_texts, most_characters)
+    return in_blocks(compute_probabilities, list(texts), most_texts, most_characters)
 
 
-def _classes(classifier):
+def _find_classes(classifier):
     if classifier.problem_type != SINGLE:
         raise InputError(f"the classifier must be for {SINGLE}, not {classifier.problem_type}.")
     names = [name.lower() for name in classifier.labels]
@@ -97,19 +97,19 @@ def _classes(classifier):
     return entailed[0], against[0] if len(against) == 1 else None
 
 
-def _logits(classifier, pairs, batch_size):
+def _compute_logits(classifier, pairs, batch_size):
     """Returns logits, float32 [pairs, classes]."""
     if not pairs:
         return np.zeros([0, classifier.num_classes], "float32")
     tokenized, _ = classifier.rows(classifier.as_texts(pairs))
 
     # `TextClassifier.predict` returns probabilities, from which logits cannot be computed.
-    def logits(data):
+    def compute_logits(data):
         return np.concatenate([outputs_of_batch(classifier, features) for (features,) in data])
 
-    return predict_sorted(classifier, logits, tokenized, batch_size)
+    return predict_sorted(classifier, compute_logits, tokenized, batch_size)
 
 
-def _softmax(logits):
+def _compute_softmax(logits):
     weights = np.exp(logits - logits.max(axis=-1, keepdims=True))
     return weights / weights.sum(axis=-1, keepdims=True)

@@ -6,8 +6,6 @@ import logging
 from pathlib import Path
 from typing import Any
 
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.reading import read_json, read_text
 from keras_bert_impl.tokenizers import added_files, keras_hub_files
 from keras_bert_impl.tokenizers.added_tokens import as_added_tokens, special_tokens
 from keras_bert_impl.tokenizers.files import (
@@ -32,6 +30,8 @@ from keras_bert_impl.tokenizers.row_files import (
     unsupported_class,
     warn_of_class,
 )
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.io.reading import read_json, read_text
 
 _log = logging.getLogger(__name__)
 
@@ -45,8 +45,8 @@ _CLASSES = ("LongformerTokenizer", "RobertaTokenizer", "GPT2Tokenizer", *GENERIC
 def byte_characters() -> list[str]:
     """Returns the printable character of each of the 256 bytes."""
     printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
-    others = iter(range(256, 512))
-    return [chr(byte if byte in printable else next(others)) for byte in range(256)]
+    substitutes = iter(range(256, 512))
+    return [chr(byte if byte in printable else next(substitutes)) for byte in range(256)]
 
 
 def usual_rows(special: tuple[str, ...]) -> tuple[int, int]:
@@ -69,15 +69,15 @@ def read(directory: str | Path) -> dict[str, Any]:
     else:
         raise no_tokenizer(directory)
     special = _read_special(whole, arguments["vocabulary"])
-    found = added_files.read_added_tokens(directory, special)
+    added = added_files.read_added_tokens(directory, special)
     if special == GPT2:
         arguments = {"trim_offsets": False} | arguments
     arguments = _read_config(directory / "tokenizer_config.json", arguments, special)
-    strips, usual = added_files.special_as_matched(directory, found, special)
+    strips, usual = added_files.special_as_matched(directory, added, special)
     # Without normalization, the `normalized` flag has no effect.
     if not arguments.get("normalize"):
         usual += [dataclasses.replace(token, normalized=True) for token in usual]
-    vocabulary = added_files.with_added_tokens(directory, arguments["vocabulary"], found, special)
+    vocabulary = added_files.with_added_tokens(directory, arguments["vocabulary"], added, special)
     rows = usual_rows(special)
     if special != GPT2:  # GPT-2's files add no special tokens; this package adds one at each end.
         rows = read_rows(directory, vocabulary, special, rows, separators=(1, 2))
@@ -87,7 +87,7 @@ def read(directory: str | Path) -> dict[str, Any]:
         "segment_of_second": rows[1],
         "special_tokens": special,
         "mask_strips_left": strips,
-        "added_tokens": added_files.settings_of(found, usual),
+        "added_tokens": added_files.settings_of(added, usual),
     }
 
 
@@ -96,13 +96,13 @@ def _read_special(whole, vocabulary):
     names = [added_files.content(token) for token in added] if isinstance(added, list) else []
     if BERT[-1] in names:
         return BERT
-    known = [*names, *vocabulary]
-    return GPT2 if GPT2[0] in known and ROBERTA[-1] not in known else ROBERTA
+    tokens = [*names, *vocabulary]
+    return GPT2 if GPT2[0] in tokens and ROBERTA[-1] not in tokens else ROBERTA
 
 
 def write(directory: str | Path, settings: dict[str, Any], **entries: Any) -> None:
     special, trim_offsets = settings["special_tokens"], settings["trim_offsets"]
-    named = _settings(special)
+    named = _name_special_tokens(special)
     ids = last_ids(settings["vocabulary"])
     added = as_added_tokens(settings["added_tokens"])
     tokens = special_tokens(special, settings["mask_strips_left"])
@@ -124,7 +124,7 @@ def write(directory: str | Path, settings: dict[str, Any], **entries: Any) -> No
     }
     if not is_roberta:
         config |= input_names(settings["segment_of_second"])
-    whole = _whole(ids, settings, {token.content for token in added} - set(special))
+    whole = _build_whole(ids, settings, {token.content for token in added} - set(special))
     files = {
         "tokenizer_config.json": to_json(config),
         "special_tokens_map.json": to_json(named),
@@ -138,7 +138,7 @@ def write(directory: str | Path, settings: dict[str, Any], **entries: Any) -> No
     write_files(directory, files)
 
 
-def _settings(special):
+def _name_special_tokens(special):
     if special == GPT2:
         names = ("bos_token", "eos_token", "unk_token", "pad_token")
         return dict.fromkeys(names, special[0])
@@ -148,7 +148,7 @@ def _settings(special):
     return settings
 
 
-def _whole(ids, settings, added):
+def _build_whole(ids, settings, added):
     import tokenizers
     from tokenizers import decoders, models, normalizers, pre_tokenizers
 
@@ -161,11 +161,11 @@ def _whole(ids, settings, added):
     prefix = {"add_prefix_space": settings["add_prefix_space"]}
     whole.pre_tokenizer = pre_tokenizers.ByteLevel(**prefix)
     whole.decoder = decoders.ByteLevel()
-    whole.post_processor = _post_processor(ids, settings, prefix)
+    whole.post_processor = _build_post_processor(ids, settings, prefix)
     return whole
 
 
-def _post_processor(ids, settings, prefix):
+def _build_post_processor(ids, settings, prefix):
     from tokenizers import processors
 
     special, trim_offsets = settings["special_tokens"], settings["trim_offsets"]
@@ -182,12 +182,12 @@ def _post_processor(ids, settings, prefix):
     return processors.Sequence([trimming, frame]) if trim_offsets else frame
 
 
-def _trims(processor):
+def _has_trimming(processor):
     """Returns whether the post-processor removes leading spaces from the offsets."""
     if not isinstance(processor, dict):
         return False
     if processor.get("type") == "Sequence" and isinstance(processor.get("processors"), list):
-        return any(map(_trims, processor["processors"]))
+        return any(map(_has_trimming, processor["processors"]))
     is_trimming = processor.get("type") in ("RobertaProcessing", "ByteLevel")
     return is_trimming and bool(processor.get("trim_offsets", True))
 
@@ -197,11 +197,11 @@ def _read_config(path, arguments, special):
     kind = str(config.get("tokenizer_class") or "RobertaTokenizer").removesuffix("Fast")
     if kind not in _CLASSES:
         raise unsupported_class(path, kind, "byte-level BPE", "RobertaTokenizer")
-    wanted = {"add_prefix_space": (True, False), "trim_offsets": (True, False)}
-    added_files.check_config(path, config, wanted, _settings(special))
-    found = {name: config[name] for name in wanted if name in config}
+    supported = {"add_prefix_space": (True, False), "trim_offsets": (True, False)}
+    added_files.check_config(path, config, supported, _name_special_tokens(special))
+    settings = {name: config[name] for name in supported if name in config}
     if kind in GENERIC:
-        return found | arguments
+        return settings | arguments
     if not is_generic(path.parent):
         arguments.pop("keeps_unknown_bytes", None)  # RoBERTa's classes drop unknown bytes.
         if arguments.get("normalize"):
@@ -212,9 +212,9 @@ def _read_config(path, arguments, special):
                 path,
                 kind,
             )
-        if arguments.get("add_prefix_space") and "add_prefix_space" not in found:
+        if arguments.get("add_prefix_space") and "add_prefix_space" not in settings:
             warn_of_class(path, kind, "add_prefix_space", True, False)
-    return arguments | found
+    return arguments | settings
 
 
 def _read_parts(vocabulary, merges):
@@ -222,7 +222,7 @@ def _read_parts(vocabulary, merges):
     pairs = []
     for number, line in enumerate(read_text(merges).split("\n"), 1):
         if line and not (number == 1 and line.startswith("#version")):
-            pairs.append(_pair(line.removesuffix("\r"), merges, number))
+            pairs.append(_parse_merge(line.removesuffix("\r"), merges, number))
     return {"vocabulary": tokens, "merges": pairs}
 
 
@@ -240,14 +240,14 @@ def _read_whole(path):
         {"type": ("ByteLevel",), "add_prefix_space": (True, False), "use_regex": (True,)},
         "pre_tokenizer.",
     )
-    wanted = {
+    supported = {
         "dropout": (None, 0.0),
         "byte_fallback": (False,),
         "ignore_merges": (False,),
         "continuing_subword_prefix": (None, ""),
         "end_of_word_suffix": (None, ""),
     }
-    check_settings(path, model, wanted, "model.")
+    check_settings(path, model, supported, "model.")
     merges = model.get("merges")
     if not isinstance(merges, list):
         raise InputError(f"{path}: model.merges is missing.")
@@ -259,15 +259,15 @@ def _read_whole(path):
         )
     return {
         "vocabulary": tokens_by_id(path, model.get("vocab")),
-        "merges": [_pair(merge, path, number) for number, merge in enumerate(merges, 1)],
+        "merges": [_parse_merge(merge, path, number) for number, merge in enumerate(merges, 1)],
         "normalize": bool(normalizer),
         "keeps_unknown_bytes": lacks,
-        "trim_offsets": _trims(whole.get("post_processor")),
+        "trim_offsets": _has_trimming(whole.get("post_processor")),
         "add_prefix_space": splitter.get("add_prefix_space", True),
     }
 
 
-def _pair(merge, path, number):
+def _parse_merge(merge, path, number):
     parts = merge.split(" ") if isinstance(merge, str) else merge
     is_pair = isinstance(parts, list) and len(parts) == 2
     if not is_pair or not all(isinstance(part, str) and part for part in parts):

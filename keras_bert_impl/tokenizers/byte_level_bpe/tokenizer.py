@@ -9,7 +9,6 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_bert_impl.io.settings import OneOf, check
 from keras_bert_impl.tokenizers.added_tokens import found_tokens
 from keras_bert_impl.tokenizers.added_tokens import special_tokens as as_special
 from keras_bert_impl.tokenizers.byte_level_bpe import files
@@ -29,6 +28,7 @@ from keras_bert_impl.tokenizers.graphs import (
 )
 from keras_bert_impl.tokenizers.inputs import SegmentId
 from keras_bert_impl.tokenizers.tokenizer import Tokenizer
+from keras_bert_impl.utils.settings import OneOf, check
 
 _NO_RANK = np.iinfo(np.int32).max
 _PART, _SHARED = 65, 24  # symbols in a chunk of a long word; symbols in the overlap of two chunks
@@ -150,7 +150,7 @@ class ByteLevelBPETokenizer(Tokenizer):
     def word_ids(self, words: tf.Tensor) -> tf.RaggedTensor:
         return self._merge(words)[0]
 
-    def _subwords(self, words):
+    def _split_into_subwords(self, words):
         ids = [self.token_to_id(token) for token in self._whole_tokens]
         return subwords_of_unique(words, self._merge, ids)
 
@@ -162,7 +162,7 @@ class ByteLevelBPETokenizer(Tokenizer):
         trailing = [len(token) - len(token.rstrip(space)) for token in self.vocabulary]
         return np.array(leading, np.int32), np.array(trailing, np.int32)
 
-    def _trimmed(self, ids, starts, ends):
+    def _trim_spaces(self, ids, starts, ends):
         if not self.trim_offsets:
             return starts, ends
         leading, trailing = (tf.gather(spaces, ids) for spaces in self._num_spaces)
@@ -181,8 +181,8 @@ class BytePairMerger:
 
     def __init__(self, byte_ids: Sequence[int], merges: Sequence[Sequence[int]]) -> None:
         self._byte_ids = np.array(byte_ids, np.int32)
-        left, right, merged = np.array(merges, np.int64).reshape(-1, 3).T
-        keys = (left << 32) | right
+        left_ids, right_ids, merged = np.array(merges, np.int64).reshape(-1, 3).T
+        keys = (left_ids << 32) | right_ids
         order = np.argsort(keys)
         # This sentinel is greater than every pair, so a search always returns a valid index.
         self._keys = np.append(keys[order], np.iinfo(np.int64).max)
@@ -195,32 +195,32 @@ class BytePairMerger:
         data = tf.io.decode_raw(tf.strings.reduce_join(words), tf.uint8)
         ids = tf.gather(self._byte_ids, tf.cast(data, tf.int32))
         if (self._byte_ids >= 0).all():
-            return self._merged_ids(ids, lengths)
+            return self._merge_ids(ids, lengths)
         is_known = ids >= 0
-        known = tf.math.unsorted_segment_sum(
+        num_known = tf.math.unsorted_segment_sum(
             tf.cast(is_known, tf.int32), numbers_of(lengths), tf.size(words)
         )
-        found, starts = self._merged_ids(chosen(ids, is_known), known)
+        token_ids, starts = self._merge_ids(chosen(ids, is_known), num_known)
         word = numbers_of(starts.row_lengths())
-        first, first_known = (tf.cumsum(sizes, exclusive=True) for sizes in (lengths, known))
+        first, first_known = (tf.cumsum(sizes, exclusive=True) for sizes in (lengths, num_known))
         place = tf.gather(places_of(is_known), starts.values + tf.gather(first_known, word))
-        return found, starts.with_values(place - tf.gather(first, word))
+        return token_ids, starts.with_values(place - tf.gather(first, word))
 
-    def _merged_ids(self, ids, lengths):
+    def _merge_ids(self, ids, lengths):
         """Returns (ids, starts) of the tokens of each word, ragged int32 [words, (tokens)]."""
         word = numbers_of(lengths)
         ends = tf.cumsum(lengths)
-        found, start = tf.cond(
+        token_ids, start = tf.cond(
             tf.reduce_max(lengths) > _PART,
-            lambda: self._in_parts(ids, ends - lengths, ends),
-            lambda: list(self._in_rounds(ids, word, tf.range(tf.size(ids)))[::2]),
+            lambda: self._merge_in_chunks(ids, ends - lengths, ends),
+            lambda: list(self._merge_in_rounds(ids, word, tf.range(tf.size(ids)))[::2]),
         )
         splits = tf.searchsorted(start, tf.concat([[0], ends], axis=0), out_type=tf.int64)
-        found = tf.RaggedTensor.from_row_splits(found, splits, validate=False)
+        token_ids = tf.RaggedTensor.from_row_splits(token_ids, splits, validate=False)
         word = tf.gather(word, start)
-        return found, found.with_values(start - tf.gather(ends - lengths, word))
+        return token_ids, token_ids.with_values(start - tf.gather(ends - lengths, word))
 
-    def _in_parts(self, ids, starts, ends):
+    def _merge_in_chunks(self, ids, starts, ends):
         """Splits long words into overlapping chunks, and returns (ids, starts) of the tokens."""
         counts = 1 + tf.maximum(ends - starts - _SHARED - 1, 0) // _STEP
         word = numbers_of(counts)
@@ -229,47 +229,47 @@ class BytePairMerger:
         is_start = put(tf.fill([tf.size(ids) + 1], False), starts, True)  # [symbols + 1]
 
         def step(reach, begins, ends, is_new, tokens, _):
-            new = self._of_parts(ids, begins, ends, places_of(is_new))
+            new = self._merge_chunks(ids, begins, ends, places_of(is_new))
             tokens = [tf.concat(pair, axis=0) for pair in zip(tokens, new)]
-            tokens = _gathered(tokens, tf.argsort(tokens[1], stable=True))
+            tokens = _gather_all(tokens, tf.argsort(tokens[1], stable=True))
             is_first = tf.gather(is_start, begins)
-            meets = _meeting_places(tf.size(ids), begins, ends, *tokens[1:])
+            meets = _find_meeting_places(tf.size(ids), begins, ends, *tokens[1:])
             meets = tf.where(is_first, begins, meets)
-            kept = is_first | ~_near(meets < 0, reach)
-            first = places_of(kept)
-            last = after(first, tf.size(kept)) - 1
+            begins_group = is_first | ~_mark_near(meets < 0, reach)
+            first = places_of(begins_group)
+            last = after(first, tf.size(begins_group)) - 1
             is_joined = last > first
-            found, part, start = tokens
-            part = tf.gather(tf.cumsum(tf.cast(kept, tf.int32)) - 1, part)
-            tokens = _gathered([found, part, start], places_of(~tf.gather(is_joined, part)))
+            token_ids, part, start = tokens
+            part = tf.gather(tf.cumsum(tf.cast(begins_group, tf.int32)) - 1, part)
+            tokens = _gather_all([token_ids, part, start], places_of(~tf.gather(is_joined, part)))
             begins, ends = tf.gather(begins, first), tf.gather(ends, last)
             return 2 * reach + 1, begins, ends, is_joined, tokens, tf.gather(meets, first)
 
         vector = tf.TensorShape([None])
         nothing = tf.zeros([0], tf.int32)
         ends = tf.minimum(begins + _PART, tf.gather(ends, word))
-        *_, (found, part, start), meets = tf.while_loop(
+        *_, (token_ids, part, start), meets = tf.while_loop(
             lambda reach, begins, ends, is_new, *_: tf.reduce_any(is_new),
             step,
             (0, begins, ends, tf.fill(tf.shape(begins), True), [nothing] * 3, begins),
             shape_invariants=(tf.TensorShape([]), *3 * [vector], [vector] * 3, vector),
         )
         limits = tf.gather(after(meets, tf.int32.max), part)
-        return _gathered(
-            (found, start), places_of((start >= tf.gather(meets, part)) & (start < limits))
+        return _gather_all(
+            (token_ids, start), places_of((start >= tf.gather(meets, part)) & (start < limits))
         )
 
-    def _of_parts(self, ids, begins, ends, parts):
+    def _merge_chunks(self, ids, begins, ends, parts):
         """Returns (ids, chunk indices, starts) of the tokens of chunks, each int32 [tokens]."""
         begins, ends = tf.gather(begins, parts), tf.gather(ends, parts)
         number = numbers_of(ends - begins)
         start = tf.ragged.range(begins, ends).values
-        found, number, start = self._in_rounds(tf.gather(ids, start), number, start)
-        return found, tf.gather(parts, number), start
+        token_ids, number, start = self._merge_in_rounds(tf.gather(ids, start), number, start)
+        return token_ids, tf.gather(parts, number), start
 
-    def _in_rounds(self, ids, word, start):
+    def _merge_in_rounds(self, ids, word, start):
         """Applies merges until no two neighboring tokens can be merged."""
-        rank = self._ranks_of(ids, after(ids, 0), after(word, -1) == word)
+        rank = self._find_ranks(ids, after(ids, 0), after(word, -1) == word)
         vector = tf.TensorShape([None])
         return tf.while_loop(
             lambda *state: tf.reduce_any(state[-1] != _NO_RANK),
@@ -284,26 +284,26 @@ class BytePairMerger:
         merges = without_overlaps((rank == best) & (rank != _NO_RANK))
         places = places_of(merges)
         ids = put(ids, places, tf.gather(self._merged, tf.gather(rank, places)))
-        kept = places_of(~before(merges, False))
+        remaining = places_of(~before(merges, False))
         ids, word, start, rank, merges = (
-            tf.gather(values, kept) for values in (ids, word, start, rank, merges)
+            tf.gather(values, remaining) for values in (ids, word, start, rank, merges)
         )
         # Only pairs that contain a new token get a new rank.
         places = places_of(merges | after(merges, False))
         following = tf.minimum(places + 1, tf.size(ids) - 1)
         is_pair = (following > places) & (tf.gather(word, places) == tf.gather(word, following))
-        ranks = self._ranks_of(tf.gather(ids, places), tf.gather(ids, following), is_pair)
+        ranks = self._find_ranks(tf.gather(ids, places), tf.gather(ids, following), is_pair)
         return ids, word, start, put(rank, places, ranks)
 
-    def _ranks_of(self, left, right, is_pair):
+    def _find_ranks(self, left_ids, right_ids, is_pair):
         """Returns the merge rank of each pair of ids, or _NO_RANK if there is no merge."""
-        keys = tf.cast(left, tf.int64) * (1 << 32) + tf.cast(right, tf.int64)
+        keys = tf.cast(left_ids, tf.int64) * (1 << 32) + tf.cast(right_ids, tf.int64)
         number = tf.searchsorted(self._keys, keys)
-        known = is_pair & tf.equal(tf.gather(self._keys, number), keys)
-        return tf.where(known, tf.gather(self._ranks, number), _NO_RANK)
+        is_merge = is_pair & tf.equal(tf.gather(self._keys, number), keys)
+        return tf.where(is_merge, tf.gather(self._ranks, number), _NO_RANK)
 
 
-def _meeting_places(size, begins, ends, part, start):
+def _find_meeting_places(size, begins, ends, part, start):
     """Returns the start of the first token that a chunk and the previous chunk share, or -1."""
     end = token_ends(start, part, ends)
     odd, even = (
@@ -312,11 +312,11 @@ def _meeting_places(size, begins, ends, part, start):
     )
     common = places_of((odd > 0) & tf.equal(odd, even))
     number = tf.searchsorted(begins, common, side="right") - 1
-    found = tf.math.unsorted_segment_min(common, number, tf.size(begins))
-    return tf.where(found < size, found, -1)
+    first_common = tf.math.unsorted_segment_min(common, number, tf.size(begins))
+    return tf.where(first_common < size, first_common, -1)
 
 
-def _near(mask, reach):
+def _mark_near(mask, reach):
     """Returns bool, True at positions within `reach` positions of a True value in `mask`."""
     count = tf.cumsum(tf.concat([[0], tf.cast(mask, tf.int32)], axis=0))
     place = tf.range(tf.size(mask))
@@ -324,5 +324,5 @@ def _near(mask, reach):
     return last > tf.gather(count, tf.maximum(place - reach, 0))
 
 
-def _gathered(vectors, places):
+def _gather_all(vectors, places):
     return [tf.gather(values, places) for values in vectors]

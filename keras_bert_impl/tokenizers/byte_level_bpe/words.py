@@ -110,30 +110,30 @@ class ByteLevelSplitter:
     def __call__(self, texts: tf.Tensor) -> ByteLevelWords:
         code_points, text_starts = utf8.decode(texts)  # A newline follows each text.
         tokens = tf.fill(tf.shape(code_points), NO_TOKEN)
-        found = self._find_first(_marked(code_points, text_starts, tokens))
-        tokens = in_place(tokens, *found)
+        matches = self._find_first(_mark_tokens(code_points, text_starts, tokens))
+        tokens = in_place(tokens, *matches)
         first = tf.range(tf.size(code_points))
         line = _Line(code_points, tokens, text_starts, first, first + 1)
         if self._trim_offsets:
-            line = self._trimmed(line)
+            line = self._trim_spaces(line)
         if self._normalize:  # ASCII texts are already normalized.
             line = tf.cond(
-                tf.reduce_any(code_points > 127), lambda: _normalized(line), lambda: line
+                tf.reduce_any(code_points > 127), lambda: _normalize_line(line), lambda: line
             )
         if self._find_later is not None:
-            marked = _marked(line.code_points, line.text_starts, line.tokens)
+            marked = _mark_tokens(line.code_points, line.text_starts, line.tokens)
             line = line._replace(tokens=in_place(line.tokens, *self._find_later(marked)))
             if self._trim_offsets:
-                line = self._trimmed(line)
+                line = self._trim_spaces(line)
         if self._add_prefix_space:
-            line = _with_prefix_spaces(line)
-        return self._words(line, text_starts)
+            line = _add_prefix_spaces(line)
+        return self._split_words(line, text_starts)
 
-    def _words(self, line, text_starts):
-        marked = _marked(line.code_points, line.text_starts, line.tokens)
+    def _split_words(self, line, text_starts):
+        marked = _mark_tokens(line.code_points, line.text_starts, line.tokens)
         classes = class_table().lookup(marked)
         is_token = tf.not_equal(line.tokens, NO_TOKEN)
-        breaks = tf.where(is_token, line.tokens >= 0, _breaks(marked, classes))
+        breaks = tf.where(is_token, line.tokens >= 0, _find_breaks(marked, classes))
         starts = places_of(breaks)  # starts of words, and of text ends
         ends = tf.concat([starts, [tf.size(marked)]], axis=0)[1:]
         tokens = tf.gather(line.tokens, starts)
@@ -152,14 +152,14 @@ class ByteLevelSplitter:
             last=line.last,
         )
 
-    def _trimmed(self, line):
+    def _trim_spaces(self, line):
         """Excludes white space around added tokens from `line.first` and `line.last`."""
 
         def trim():
             size = tf.size(line.tokens)
             starts = places_of(line.tokens >= 0)
-            others = tf.concat([places_of(tf.not_equal(line.tokens, INSIDE)), [size]], axis=0)
-            ends = tf.gather(others, tf.searchsorted(others, starts, side="right"))
+            bounds = tf.concat([places_of(tf.not_equal(line.tokens, INSIDE)), [size]], axis=0)
+            ends = tf.gather(bounds, tf.searchsorted(bounds, starts, side="right"))
             solid = places_of(tf.not_equal(class_table().lookup(line.code_points), SPACE))
             solid = tf.concat([[-1], solid, [size]], axis=0)
             first = tf.minimum(tf.gather(solid, tf.searchsorted(solid, starts)), ends)
@@ -187,13 +187,13 @@ class _Line(NamedTuple):
     last: tf.Tensor
 
 
-def _marked(code_points, text_starts, tokens):
+def _mark_tokens(code_points, text_starts, tokens):
     """Replaces added tokens and ends of texts by CODE_POINTS, which is never part of a word."""
     marked = put(code_points, text_starts[1:] - 1, CODE_POINTS)
     return tf.where(tf.equal(tokens, NO_TOKEN), marked, CODE_POINTS)
 
 
-def _normalized(line):
+def _normalize_line(line):
     """Normalizes texts to NFC. Added tokens are not changed."""
     places = places_of(tf.not_equal(line.tokens, INSIDE))
     codes = tf.gather(tf.where(line.tokens >= 0, _TOKEN, line.code_points), places)
@@ -207,9 +207,9 @@ def _normalized(line):
     return _Line(code_points, tokens, text_starts, first, last)
 
 
-def _with_prefix_spaces(line):
+def _add_prefix_spaces(line):
     """Adds missing spaces at the start of each text and after each added token."""
-    marked = _marked(line.code_points, line.text_starts, line.tokens)
+    marked = _mark_tokens(line.code_points, line.text_starts, line.tokens)
     is_boundary = marked >= CODE_POINTS
     begins = ~is_boundary & before(is_boundary, True) & (marked != ord(" "))
     origins = numbers_of(1 + tf.cast(begins, tf.int32))
@@ -222,15 +222,15 @@ def _with_prefix_spaces(line):
     return _Line(code_points, tokens, tf.searchsorted(origins, line.text_starts), first, last)
 
 
-def _matches(code_points, text):
+def _mark_matches(code_points, text):
     """Returns bool [code points], True at the start of each occurrence of `text`."""
-    found = tf.equal(code_points, ord(text[0]))
+    is_match = tf.equal(code_points, ord(text[0]))
     for distance, character in enumerate(text[1:], 1):
-        found &= tf.equal(after(code_points, -1, distance), ord(character))
-    return found
+        is_match &= tf.equal(after(code_points, -1, distance), ord(character))
+    return is_match
 
 
-def _breaks(code_points, classes):
+def _find_breaks(code_points, classes):
     """Returns bool [code points], True where a word begins."""
     previous, following = before(classes, BOUNDARY), after(classes, BOUNDARY)
     after_space = tf.equal(before(code_points, -1), ord(" "))
@@ -243,8 +243,8 @@ def _breaks(code_points, classes):
     breaks = changes | (is_last & was_space) | is_boundary | was_boundary
     starts_contraction = breaks & tf.equal(code_points, ord("'"))
     for contraction in _CONTRACTIONS:
-        found = starts_contraction & _matches(code_points, contraction)
+        is_contraction = starts_contraction & _mark_matches(code_points, contraction)
         for distance in range(1, len(contraction)):
-            breaks &= ~before(found, False, distance)
-        breaks |= before(found, False, len(contraction))
+            breaks &= ~before(is_contraction, False, distance)
+        breaks |= before(is_contraction, False, len(contraction))
     return breaks

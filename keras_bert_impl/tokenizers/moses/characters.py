@@ -85,8 +85,8 @@ class Characters(NamedTuple):
         return tf.gather(self.codes, tf.clip_by_value(places, 0, tf.size(self.codes) - 1))
 
     def places(self, *codes: int) -> tf.Tensor:
-        found = functools.reduce(tf.logical_or, [tf.equal(self.codes, code) for code in codes])
-        return places_of(found)
+        is_match = functools.reduce(tf.logical_or, [tf.equal(self.codes, code) for code in codes])
+        return places_of(is_match)
 
     def with_codes(self, places: tf.Tensor, codes: tf.Tensor | int) -> "Characters":
         return self._replace(codes=put(self.codes, places, codes))
@@ -124,7 +124,7 @@ def decode(
     texts: tf.Tensor, table: MosesTable, lowercase: bool, find: TokenFinder
 ) -> tuple[Characters, tf.Tensor]:
     """Decodes texts to NFC. Returns (characters, index of the first character of each text)."""
-    strings, places = _with_tokens_as_one(texts, find)
+    strings, places = _replace_tokens(texts, find)
     strings = tf.strings.regex_replace(strings, "``|''", '"' + chr(SECOND))
     before, starts_of_texts = utf8.decode(strings)  # A newline follows each text.
     codes, origins = compose(before, table.composition)
@@ -140,20 +140,20 @@ def decode(
     return characters.with_codes(starts_of_texts[1:], TEXT_END), text_starts
 
 
-def _with_tokens_as_one(texts, find):
+def _replace_tokens(texts, find):
     """Replaces each special or added token with one character.
 
     Returns (texts, int32 positions of the characters in the original texts).
     """
     code_points, text_starts = utf8.decode(texts)
-    own = (code_points >= FIRST_SPECIAL) & (code_points <= _JUNK)
-    own |= (code_points == 0) | (code_points >= FIRST_ADDED)
-    found = starts, *_ = find(put(code_points, text_starts[1:] - 1, CODE_POINTS))
+    is_reserved = (code_points >= FIRST_SPECIAL) & (code_points <= _JUNK)
+    is_reserved |= (code_points == 0) | (code_points >= FIRST_ADDED)
+    matches = starts, *_ = find(put(code_points, text_starts[1:] - 1, CODE_POINTS))
     size = tf.size(code_points)
 
     def as_one():
-        codes = tf.where(own, _JUNK, code_points)
-        tokens = in_place(tf.fill([size], NO_TOKEN), *found)
+        codes = tf.where(is_reserved, _JUNK, code_points)
+        tokens = in_place(tf.fill([size], NO_TOKEN), *matches)
         places = places_of(tf.not_equal(tokens, INSIDE))
         codes = tf.gather(tf.where(tokens >= 0, tokens, codes), places)
         bounds = tf.searchsorted(places, text_starts)
@@ -163,12 +163,12 @@ def _with_tokens_as_one(texts, find):
     def as_they_are():
         return tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8"), tf.range(size + 1)
 
-    return tf.cond((tf.size(starts) > 0) | tf.reduce_any(own), as_one, as_they_are)
+    return tf.cond((tf.size(starts) > 0) | tf.reduce_any(is_reserved), as_one, as_they_are)
 
 
 def _align(before, after, table):
     """Returns the indices of the first and last original character of each normalized character."""
-    group_before, group_after = _groups(before, table), _groups(after, table)
+    group_before, group_after = _index_groups(before, table), _index_groups(after, table)
     num_groups = tf.reduce_max(tf.concat([[0], group_before], axis=0)) + 1
     # The groups are equal if TensorFlow and this package's table have the same Unicode version.
     group_after = tf.minimum(group_after, num_groups - 1)
@@ -182,7 +182,7 @@ def _align(before, after, table):
     return begin + tf.where(same, inside, 0), begin + tf.where(same, inside, last)
 
 
-def _groups(codes, table):
+def _index_groups(codes, table):
     ends = (codes == ord("\n")) | is_boundary(codes)  # No character combines with these.
     joins = ~before(ends, True) & has(table.composition.lookup(codes), JOINS_BEFORE)
     return tf.cumsum(tf.cast(~joins, tf.int32))

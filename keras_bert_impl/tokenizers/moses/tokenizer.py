@@ -12,9 +12,6 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.reading import read_json, read_text
-from keras_bert_impl.io.settings import check
 from keras_bert_impl.tokenizers import added_files
 from keras_bert_impl.tokenizers.added_tokens import as_added_tokens, found_tokens
 from keras_bert_impl.tokenizers.byte_level_bpe.tokenizer import BytePairMerger
@@ -32,6 +29,9 @@ from keras_bert_impl.tokenizers.graphs import put
 from keras_bert_impl.tokenizers.moses.characters import SPECIAL, SPECIAL_TOKENS, TokenFinder
 from keras_bert_impl.tokenizers.moses.words import MosesSplitter
 from keras_bert_impl.tokenizers.tokenizer import Tokenizer
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.io.reading import read_json, read_text
+from keras_bert_impl.utils.settings import check
 
 _EXTRA = [token for token in SPECIAL_TOKENS if token.startswith("<special")]
 _NAMES = {
@@ -48,13 +48,13 @@ def _read(directory: str | Path) -> dict[str, Any]:
     directory = tokenizer_directory(directory)
     lowercase = _read_config(directory / "tokenizer_config.json")
     vocabulary = tokens_by_id(directory / "vocab.json", read_json(directory / "vocab.json"))
-    found = added_files.read_added_tokens(directory, SPECIAL_TOKENS)
+    added = added_files.read_added_tokens(directory, SPECIAL_TOKENS)
     usual = [*SPECIAL, *(dataclasses.replace(token, normalized=True) for token in SPECIAL)]
     return {
-        "vocabulary": added_files.with_added_tokens(directory, vocabulary, found, SPECIAL_TOKENS),
+        "vocabulary": added_files.with_added_tokens(directory, vocabulary, added, SPECIAL_TOKENS),
         "merges": _read_merges(directory / "merges.txt"),
         "lowercase": lowercase,
-        "added_tokens": added_files.settings_of(found, usual),
+        "added_tokens": added_files.settings_of(added, usual),
     }
 
 
@@ -72,7 +72,7 @@ def _write(directory: str | Path, settings: dict[str, Any], **entries: Any) -> N
     vocabulary = without_last(settings["vocabulary"], {token.content for token in added})
     files = {
         "vocab.json": json.dumps(ids_by_token(vocabulary), ensure_ascii=False) + "\n",
-        "merges.txt": "".join(f"{left} {right}\n" for left, right in settings["merges"]),
+        "merges.txt": "".join(f"{first} {second}\n" for first, second in settings["merges"]),
         "tokenizer_config.json": to_json(config),
     }
     write_files(directory, files)
@@ -84,8 +84,8 @@ def _read_config(path):
     Raises an error if a setting in the file is not supported.
     """
     config = added_files.read_if_there(path)
-    wanted = {"tokenizer_class": ("FlaubertTokenizer", None), "do_lowercase": (True, False)}
-    added_files.check_config(path, config, wanted, _NAMES)
+    supported = {"tokenizer_class": ("FlaubertTokenizer", None), "do_lowercase": (True, False)}
+    added_files.check_config(path, config, supported, _NAMES)
     for name in ("additional_special_tokens", "extra_special_tokens"):
         tokens = config.get(name)
         if tokens is None:
@@ -188,7 +188,7 @@ class MosesBPETokenizer(Tokenizer):
     def word_ids(self, words: tf.Tensor) -> tf.RaggedTensor:
         return self._merge(words)[0]
 
-    def _subwords(self, words):
+    def _split_into_subwords(self, words):
         unique, number = tf.unique(words.strings())
         return [tf.gather(values, number) for values in self._merge(unique)]
 
@@ -207,7 +207,7 @@ class _CharacterPairMerger(BytePairMerger):
         tokens: dict[int, str],
     ) -> None:
         # A merged token may be missing from the vocabulary, and later merge again.
-        triples = [(left, right, left + right) for left, right in merges]
+        triples = [(first, second, first + second) for first, second in merges]
         symbols = list(dict.fromkeys([*ids, *itertools.chain(*triples)]))
         number = {symbol: position for position, symbol in enumerate(symbols)}
         super().__init__([], [[number[symbol] for symbol in triple] for triple in triples])
@@ -226,10 +226,10 @@ class _CharacterPairMerger(BytePairMerger):
         codes = tf.strings.unicode_decode(words, "UTF-8")  # [words, (characters)]
         position = tf.searchsorted(self._characters, codes.values)
         unknown = len(self._characters)
-        known = tf.gather(self._characters, tf.minimum(position, unknown - 1)) == codes.values
+        is_known = tf.gather(self._characters, tf.minimum(position, unknown - 1)) == codes.values
         ends = tf.cast(codes.row_splits, tf.int32)
         is_last = put(tf.zeros_like(position), ends[1:] - 1, 1)
-        place = tf.stack([is_last, tf.where(known, position, unknown)], axis=1)
+        place = tf.stack([is_last, tf.where(is_known, position, unknown)], axis=1)
         lengths = ends[1:] - ends[:-1]
-        symbols, starts = self._merged_ids(tf.gather_nd(self._symbols, place), lengths)
+        symbols, starts = self._merge_ids(tf.gather_nd(self._symbols, place), lengths)
         return symbols.with_values(tf.gather(self._ids, symbols.values)), starts

@@ -119,9 +119,9 @@ class MosesSplitter:
         flags = tf.where(is_boundary(characters.codes), _NOTHING, flags)
         is_space = has(flags, SPACE) & ~has(flags, REMOVED)
         spaces = tf.cumsum(tf.cast(is_space, tf.int32))
-        kept = places_of(~has(flags, SPACE | REMOVED))
-        characters, flags = characters.gather(kept), tf.gather(flags, kept)
-        spaces = tf.gather(spaces, kept)
+        visible = places_of(~has(flags, SPACE | REMOVED))
+        characters, flags = characters.gather(visible), tf.gather(flags, visible)
+        spaces = tf.gather(spaces, visible)
         line = _Line(characters.codes, flags, spaces != before(spaces, 0))
         line.set_apart_signs()
         line.set_apart_runs_of_dots()
@@ -181,30 +181,30 @@ class _Line:
 
     def set_apart_commas(self) -> None:
         """Separates commas, except between two digits."""
-        places = self._places(_COMMA)
-        first = chosen(places, ~has(self._left(places), NUMBER | _NOTHING))
-        place = tf.gather(self._places_in_string(), first)
+        places = self._find_code(_COMMA)
+        first = chosen(places, ~has(self._gather_left(places), NUMBER | _NOTHING))
+        place = tf.gather(self._compute_string_places(), first)
         first = chosen(first, leftmost(place - 1, place + 1))
         self._add_gaps(first, first + 1)
-        second = chosen(places, ~has(self._right(places), NUMBER | _NOTHING))
+        second = chosen(places, ~has(self._gather_right(places), NUMBER | _NOTHING))
         self._add_gaps(second, second + 1)
-        at_end = has(self._right(places), _NOTHING) & has(self._left(places), NUMBER)
+        at_end = has(self._gather_right(places), _NOTHING) & has(self._gather_left(places), NUMBER)
         self._add_gaps(chosen(places, at_end))
 
     def cut_at_apostrophes(self) -> None:
         """Splits after an apostrophe between letters, and around other apostrophes in a text."""
-        places = self._places(_APOSTROPHE)
-        left, right = self._left(places), self._right(places)
-        neither = chosen(places, ~has(left | right, LETTER | _NOTHING))
-        place = tf.gather(self._places_in_string(), neither)
+        places = self._find_code(_APOSTROPHE)
+        previous, following = self._gather_left(places), self._gather_right(places)
+        neither = chosen(places, ~has(previous | following, LETTER | _NOTHING))
+        place = tf.gather(self._compute_string_places(), neither)
         neither = chosen(neither, leftmost(place - 1, place + 2))
         self._add_gaps(neither, neither + 1)
-        left, right = self._left(places), self._right(places)
-        inside = ~has(left | right, _NOTHING)
-        one = chosen(places, inside & (has(left, LETTER) != has(right, LETTER)))
-        both = chosen(places, inside & has(left, LETTER) & has(right, LETTER))
+        previous, following = self._gather_left(places), self._gather_right(places)
+        inside = ~has(previous | following, _NOTHING)
+        one_sided = chosen(places, inside & (has(previous, LETTER) != has(following, LETTER)))
+        both = chosen(places, inside & has(previous, LETTER) & has(following, LETTER))
         both = chosen(both, leftmost(both - 1, both + 2))
-        self._add_gaps(one, one + 1, both + 1)
+        self._add_gaps(one_sided, one_sided + 1, both + 1)
 
     def set_apart_last_dots(self) -> None:
         """Separates a word's final dot, except in abbreviations and before lowercase letters."""
@@ -221,33 +221,33 @@ class _Line:
         listed = tf.strings.regex_full_match(tf.strings.unicode_encode(text, "UTF-8"), _KEEPS_DOT)
         next_is_lower = has(tf.gather(self._flags, dots + 1), LOWER)
         keeps = (has_dot & has_letter) | listed | next_is_lower
-        quotes = self._places(_APOSTROPHE)
-        at_end = has(self._right(quotes), _NOTHING) & ~tf.gather(self._gaps, quotes)
+        quotes = self._find_code(_APOSTROPHE)
+        at_end = has(self._gather_right(quotes), _NOTHING) & ~tf.gather(self._gaps, quotes)
         at_end &= tf.gather(self._codes, quotes - 1) == _DOT
         quotes = chosen(quotes, at_end)
         self._add_gaps(chosen(dots, ~keeps), quotes - 1, quotes)
 
-    def _places(self, code):
+    def _find_code(self, code):
         return places_of(tf.equal(self._codes, code))
 
-    def _left(self, places):
+    def _gather_left(self, places):
         gaps = tf.gather(self._gaps, places)
         return tf.where(gaps, SPACE, tf.gather(self._flags, places - 1))
 
-    def _right(self, places):
+    def _gather_right(self, places):
         gaps = tf.gather(self._gaps, places + 1)
         return tf.where(gaps, SPACE, tf.gather(self._flags, places + 1))
 
     def _add_gaps(self, *places):
         self._gaps = put(self._gaps, tf.concat(places, axis=0), True)
 
-    def _places_in_string(self):
+    def _compute_string_places(self):
         # In Moses, the spaces added so far are characters of the string.
         return tf.range(tf.size(self._codes)) + tf.cumsum(tf.cast(self._gaps, tf.int32))
 
     @staticmethod
-    def _count(wanted, starts, ends):
-        total = tf.cumsum(tf.cast(wanted, tf.int32), exclusive=True)
+    def _count(mask, starts, ends):
+        total = tf.cumsum(tf.cast(mask, tf.int32), exclusive=True)
         return tf.gather(total, ends) - tf.gather(total, starts)
 
 
@@ -265,19 +265,19 @@ class PunctuationNormalizer:
 
     def __call__(self, texts: tf.Tensor) -> tuple[Characters, tf.Tensor]:  # as in `decode`
         characters, text_starts = decode(texts, self._table, self._lowercase, self._find)
-        characters = self._ascii_punctuation(characters)
-        characters = self._apostrophes_and_spaces(characters).compacted()
-        characters = _quotes_after_commas(characters)
-        characters = self._quotes_after_dots(characters)
+        characters = self._convert_punctuation(characters)
+        characters = self._convert_quotes_and_spaces(characters).compacted()
+        characters = _move_quotes_before_commas(characters)
+        characters = self._move_quotes_before_dots(characters)
         codes = tf.where(characters.codes == SPACED_QUOTE, _QUOTE, characters.codes)
         return characters._replace(codes=codes), text_starts
 
-    def _ascii_punctuation(self, characters):
+    def _convert_punctuation(self, characters):
         """Converts wide and typographic punctuation to ASCII; deletes carriage returns."""
         is_space = has(self._table.lookup(characters.codes), SPACE)
-        others = places_of(~is_space)
+        solid = places_of(~is_space)
         stops = characters.places(*map(ord, _FULL_STOPS))
-        following = tf.gather(others, tf.searchsorted(others, stops + 1))
+        following = tf.gather(solid, tf.searchsorted(solid, stops + 1))
         spaces = tf.ragged.range(stops + 1, following).values
         characters = characters.joined(characters.places(SECOND)).with_codes(spaces, DELETED)
         characters = characters.with_codes(characters.places(ord("\r")), DELETED).compacted()
@@ -286,9 +286,9 @@ class PunctuationNormalizer:
         number = tf.minimum(tf.searchsorted(_OTHER_CODES, codes), len(_OTHER_CODES) - 1)
         codes = tf.where(tf.gather(_OTHER_CODES, number) == codes, tf.gather(_ASCII, number), codes)
         characters = characters.with_codes(places, codes)
-        return _expanded(characters.with_codes(characters.places(_GRAVE), _APOSTROPHE))
+        return _expand_characters(characters.with_codes(characters.places(_GRAVE), _APOSTROPHE))
 
-    def _apostrophes_and_spaces(self, characters):
+    def _convert_quotes_and_spaces(self, characters):
         """Converts double apostrophes and guillemets to quotes, and no-break spaces to spaces."""
         # Moses puts spaces around a quote made of two apostrophes, so other rules do not apply to
         # it.
@@ -297,23 +297,25 @@ class PunctuationNormalizer:
         characters = characters.with_codes(late, _APOSTROPHE)
         characters = _replace_pairs(characters, _APOSTROPHE, _QUOTE)
         places = characters.places(_NBSP)
-        left, right = characters.at(places - 1), characters.at(places + 1)
-        inside = (left == ord("«")) | (right == ord("»"))
-        inside |= (right == ord("«")) & (characters.at(places + 2) == _NBSP)
-        inside |= (left == ord("»")) & (characters.at(places - 2) == _NBSP)
-        are_digits = [has(self._table.lookup(tf.maximum(c, 0)), DIGIT) for c in (left, right)]
+        previous, following = characters.at(places - 1), characters.at(places + 1)
+        inside = (previous == ord("«")) | (following == ord("»"))
+        inside |= (following == ord("«")) & (characters.at(places + 2) == _NBSP)
+        inside |= (previous == ord("»")) & (characters.at(places - 2) == _NBSP)
+        are_digits = [
+            has(self._table.lookup(tf.maximum(c, 0)), DIGIT) for c in (previous, following)
+        ]
         numbers = chosen(places, are_digits[0] & are_digits[1])
         numbers = chosen(numbers, leftmost(numbers - 1, numbers + 2))
         characters = characters.with_codes(chosen(places, inside), DELETED)
         characters = characters.with_codes(numbers, ord(","))
         return characters.with_codes(characters.places(ord("«"), ord("»")), _QUOTE)
 
-    def _quotes_after_dots(self, characters):
+    def _move_quotes_before_dots(self, characters):
         """Moves a quote before the preceding dots, except at the end of a text or before `<`."""
         quotes = characters.places(_QUOTE)
         following = characters.at(quotes + 1)
-        wanted = (characters.at(quotes - 1) == ord(".")) & (following != ord("<"))
-        quotes = chosen(quotes, wanted & ~is_boundary(following))
+        is_moved = (characters.at(quotes - 1) == ord(".")) & (following != ord("<"))
+        quotes = chosen(quotes, is_moved & ~is_boundary(following))
         return tf.cond(
             tf.size(quotes) > 0,
             lambda: characters.gather(self._order_with_moved(quotes, characters)),
@@ -324,15 +326,15 @@ class PunctuationNormalizer:
         # A match ends with the next character that is not a space, unless it is `<`. Matches do not
         # overlap.
         flags = self._table.lookup(characters.codes)
-        others = places_of(~has(flags, SPACE))
-        after = tf.gather(others, tf.searchsorted(others, quotes + 1))
+        bounds = places_of(~has(flags, SPACE))
+        after = tf.gather(bounds, tf.searchsorted(bounds, quotes + 1))
         following = characters.at(after)
         after += tf.cast((following != ord("<")) & ~is_boundary(following), tf.int32)
-        found = leftmost(quotes - 1, after)
-        quotes, after = chosen(quotes, found), chosen(after, found)
-        others = places_of(characters.codes != ord("."))
+        is_selected = leftmost(quotes - 1, after)
+        quotes, after = chosen(quotes, is_selected), chosen(after, is_selected)
+        bounds = places_of(characters.codes != ord("."))
         # start of the run of dots
-        dots = tf.gather(others, tf.searchsorted(others, quotes - 1) - 1) + 1
+        dots = tf.gather(bounds, tf.searchsorted(bounds, quotes - 1) - 1) + 1
         dots = tf.maximum(dots, before(after, 0))
         keys = put(2 * tf.range(tf.size(characters.codes)), quotes, 2 * dots - 1)
         return tf.argsort(keys)
@@ -345,12 +347,12 @@ def _replace_pairs(characters, code, new):
     return characters.with_codes(places, new).joined(places + 1)
 
 
-def _expanded(characters):
+def _expand_characters(characters):
     places = characters.places(*map(ord, _SEVERAL))
 
     def expand():
-        index = characters.at(places)[:, tf.newaxis] == [ord(one) for one in _SEVERAL]
-        number = tf.argmax(index, axis=1, output_type=tf.int32)  # [found]
+        index = characters.at(places)[:, tf.newaxis] == [ord(character) for character in _SEVERAL]
+        number = tf.argmax(index, axis=1, output_type=tf.int32)  # [places]
         lengths = tf.gather([len(several) for several in _SEVERAL.values()], number)
         counts = put(tf.ones_like(characters.codes), places, lengths)
         begins = tf.gather(tf.cumsum(counts, exclusive=True), places)
@@ -362,7 +364,7 @@ def _expanded(characters):
     return tf.cond(tf.size(places) > 0, expand, lambda: characters)
 
 
-def _quotes_after_commas(characters):
+def _move_quotes_before_commas(characters):
     """Moves a quote before the preceding comma."""
     commas = characters.places(ord(","))
     commas = chosen(commas, characters.at(commas + 1) == _QUOTE)

@@ -5,9 +5,9 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.reading import read_json
 from keras_bert_impl.tokenizers.files import check_settings, last_ids, model_of, row_template
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.io.reading import read_json
 
 SPACE_MARK = "▁"  # first character of every word
 
@@ -134,14 +134,14 @@ def read_whole(path: Path, family: str | None) -> dict[str, Any]:
     model = model_of(whole)
     check_settings(path, model, {"type": ("Unigram",)}, "model.")
     check_settings(path, model, {"byte_fallback": (False, None)}, "model.")
-    vocabulary, scores = _pieces(path, model.get("vocab"))
+    vocabulary, scores = _read_pieces(path, model.get("vocab"))
     if family is None:
-        family = _family_of(path, vocabulary)
+        family = _guess_family(path, vocabulary)
     facts = FAMILIES[family]
     unk = facts.special_tokens[1]
     if unk in vocabulary:
         check_settings(path, model, {"unk_id": (vocabulary.index(unk),)}, "model.")
-    normalizers = _steps(path, whole, "normalizer", "normalizers")
+    normalizers = _list_steps(path, whole, "normalizer", "normalizers")
     kinds = {"Precompiled", "Replace", "Strip", *(_FOLDING if facts.folds else ())}
     character_map, replaced = "", []
     for part in normalizers:
@@ -154,7 +154,7 @@ def read_whole(path: Path, family: str | None) -> dict[str, Any]:
             character_map = part.get("precompiled_charsmap") or ""
     if facts.folds:
         _check_folding(path, normalizers, family)
-    wanted = {
+    supported = {
         "type": ("Metaspace", "WhitespaceSplit", *(("Split",) if facts.splits_at_spaces else ())),
         "pattern": ({"String": " "},),
         "behavior": ("Removed",),
@@ -164,10 +164,10 @@ def read_whole(path: Path, family: str | None) -> dict[str, Any]:
         "add_prefix_space": (True, False),
         "split": (True,),
     }
-    splitters = _steps(path, whole, "pre_tokenizer", "pretokenizers")
+    splitters = _list_steps(path, whole, "pre_tokenizer", "pretokenizers")
     scheme = "always"
     for part in splitters:
-        check_settings(path, part, wanted, "pre_tokenizer.")
+        check_settings(path, part, supported, "pre_tokenizer.")
         if part["type"] == "Metaspace":
             usual = "always" if part.get("add_prefix_space", True) else "never"
             scheme = part.get("prepend_scheme", usual)
@@ -197,7 +197,7 @@ def _check_folding(path, normalizers, family):
             )
 
 
-def _steps(path, whole, name, inside):
+def _list_steps(path, whole, name, inside):
     part = whole.get(name)
     if isinstance(part, dict) and part.get("type") == "Sequence":
         part = part.get(inside)
@@ -207,7 +207,7 @@ def _steps(path, whole, name, inside):
     return parts
 
 
-def _pieces(path, vocabulary):
+def _read_pieces(path, vocabulary):
     if not isinstance(vocabulary, list) or not vocabulary:
         raise InputError(f"{path} has no vocabulary, which must be a list of pieces and scores.")
     for number, pair in enumerate(vocabulary):
@@ -224,7 +224,7 @@ def _pieces(path, vocabulary):
     return list(pieces), list(scores)
 
 
-def _family_of(path, vocabulary):
+def _guess_family(path, vocabulary):
     for family, facts in FAMILIES.items():
         if tuple(vocabulary[: len(facts.start)]) == facts.start:
             return family

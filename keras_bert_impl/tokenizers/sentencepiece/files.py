@@ -5,8 +5,6 @@ import logging
 from pathlib import Path
 from typing import Any
 
-from keras_bert_impl.io.errors import InputError, shown
-from keras_bert_impl.io.reading import read_bytes, read_json
 from keras_bert_impl.tokenizers import added_files, keras_hub_files
 from keras_bert_impl.tokenizers.added_tokens import as_added_tokens, special_tokens
 from keras_bert_impl.tokenizers.files import (
@@ -25,6 +23,8 @@ from keras_bert_impl.tokenizers.row_files import (
     unsupported_class,
 )
 from keras_bert_impl.tokenizers.sentencepiece.families import FAMILIES, make_whole, read_whole
+from keras_bert_impl.utils.errors import InputError, shown
+from keras_bert_impl.utils.io.reading import read_bytes, read_json
 
 _log = logging.getLogger(__name__)
 
@@ -42,35 +42,35 @@ def read(directory: str | Path) -> dict[str, Any]:
         return _read_preset(directory, whole)
     settings = added_files.read_if_there(directory / "tokenizer_config.json")
     model = added_files.read_if_there(directory / "config.json")
-    family = _family_named(directory, settings, model)
+    family = _find_family(directory, settings, model)
     if whole.exists():
         arguments = read_whole(whole, family)
     else:
         arguments = _read_model(directory, family)
     facts = FAMILIES[arguments["family"]]
-    wanted: dict[str, Any] = {"add_prefix_space": (True, False)}
+    supported: dict[str, Any] = {"add_prefix_space": (True, False)}
     if facts.folds:
-        wanted |= {"do_lower_case": (True,), "keep_accents": (False,)}
+        supported |= {"do_lower_case": (True,), "keep_accents": (False,)}
     path = directory / "tokenizer_config.json"
-    added_files.check_config(path, settings, wanted, _named(facts))
-    found = added_files.read_added_tokens(directory, facts.special_tokens)
-    named = {token.content for token, _ in found}
+    added_files.check_config(path, settings, supported, _name_special_tokens(facts))
+    added = added_files.read_added_tokens(directory, facts.special_tokens)
+    named = {token.content for token, _ in added}
     ends = special_tokens(facts.named_ends or ())
-    found += [(token, None) for token in ends if token.content not in named]
+    added += [(token, None) for token in ends if token.content not in named]
     lists = ("added_tokens_decoder", "extra_special_tokens", "additional_special_tokens")
     is_own = facts.tokenizer_class == "CamembertTokenizer" and not is_generic(directory)
     if is_own and whole.exists():
         # Without these lists, the class uses its defaults.
         if all(settings.get(name) is None for name in lists):
             not_used = special_tokens(_NOT_USED)
-            found += [(token, None) for token in not_used if token.content not in named]
+            added += [(token, None) for token in not_used if token.content not in named]
     if settings.get("add_prefix_space") is False and arguments.get("prepend_scheme") != "first":
         arguments["prepend_scheme"] = "never"
     if whole.exists() and not is_generic(directory):
         _check_scheme(path, settings, facts, arguments["prepend_scheme"])
-    strips, usual = added_files.special_as_matched(directory, found, facts.special_tokens)
+    strips, usual = added_files.special_as_matched(directory, added, facts.special_tokens)
     vocabulary = added_files.with_added_tokens(
-        directory, arguments["vocabulary"], found, facts.special_tokens
+        directory, arguments["vocabulary"], added, facts.special_tokens
     )
     size = len(vocabulary)
     if isinstance(model.get("vocab_size"), int) and model["vocab_size"] < size:
@@ -84,13 +84,13 @@ def read(directory: str | Path) -> dict[str, Any]:
         "vocabulary": vocabulary,
         "segment_of_second": segment,
         "mask_strips_left": strips,
-        "added_tokens": added_files.settings_of(found, usual),
+        "added_tokens": added_files.settings_of(added, usual),
     }
 
 
 def write(directory: str | Path, settings: dict[str, Any], **entries: Any) -> None:
     facts = FAMILIES[settings["family"]]
-    named, segment = _named(facts), settings["segment_of_second"]
+    named, segment = _name_special_tokens(facts), settings["segment_of_second"]
     added = as_added_tokens(settings["added_tokens"])
     tokens = special_tokens(facts.special_tokens, settings["mask_strips_left"])
     ids = last_ids(settings["vocabulary"])
@@ -139,13 +139,13 @@ def _check_scheme(path, settings, facts, scheme):
         )
 
 
-def _named(facts):
+def _name_special_tokens(facts):
     named = dict(zip(added_files.SPECIAL_NAMES, facts.special_tokens))
     ends = facts.named_ends or facts.special_tokens[2:4]
     return named | dict(zip(("bos_token", "eos_token"), ends))
 
 
-def _family_named(directory, settings, model):
+def _find_family(directory, settings, model):
     name = str(settings.get("tokenizer_class") or "").removesuffix("Fast")
     if name and name not in GENERIC:
         for family, facts in FAMILIES.items():
@@ -167,9 +167,9 @@ def _family_named(directory, settings, model):
 
 def _read_preset(directory, whole):
     name = read_json(whole)["registered_name"].partition(">")[2]
-    family = _family_named(directory, {"tokenizer_class": name}, {})
+    family = _find_family(directory, {"tokenizer_class": name}, {})
     path = keras_hub_files.sentencepiece_model(directory)
-    return {**_of_model(path, family), **keras_hub_files.sentencepiece_notes(whole)}
+    return {**_convert_model(path, family), **keras_hub_files.sentencepiece_notes(whole)}
 
 
 def _read_model(directory, family):
@@ -177,11 +177,11 @@ def _read_model(directory, family):
     for candidate in [family] if family else FAMILIES:
         for name in FAMILIES[candidate].files:
             if (directory / name).exists():
-                return _of_model(directory / name, candidate)
+                return _convert_model(directory / name, candidate)
     raise no_tokenizer(directory)
 
 
-def _of_model(path, family):
+def _convert_model(path, family):
     facts = FAMILIES[family]
     pieces, scores, character_map = read_model(path)
     if facts.first_tokens:

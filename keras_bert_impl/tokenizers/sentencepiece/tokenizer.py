@@ -7,8 +7,6 @@ from typing import Annotated, Any
 import keras
 import tensorflow as tf
 
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.settings import OneOf, check
 from keras_bert_impl.tokenizers.added_tokens import found_tokens, special_tokens
 from keras_bert_impl.tokenizers.files import unique_in_order
 from keras_bert_impl.tokenizers.graphs import (
@@ -24,6 +22,8 @@ from keras_bert_impl.tokenizers.sentencepiece.unigram import UnigramModel
 from keras_bert_impl.tokenizers.sentencepiece.words import MarkedWordSplitter, read_map
 from keras_bert_impl.tokenizers.tokenizer import Tokenizer
 from keras_bert_impl.tokenizers.unicode import utf8
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.settings import OneOf, check
 
 _BETWEEN = "\n"  # separator for words without a mark; it is never part of a word
 
@@ -92,7 +92,7 @@ class SentencePieceTokenizer(Tokenizer):
             if token not in vocabulary:
                 raise InputError(f"the vocabulary lacks {token!r}, which {family} needs.")
         self._set_vocabulary(vocabulary, added_tokens)
-        self.scores = _as_numbers(scores, self.vocabulary, self.added_tokens)
+        self.scores = _convert_scores(scores, self.vocabulary, self.added_tokens)
         self.character_map = character_map
         self.mask_strips_left = check("mask_strips_left", mask_strips_left, bool)
         self.prepend_scheme = check(
@@ -130,12 +130,12 @@ class SentencePieceTokenizer(Tokenizer):
         return chosen(words.strings, words.added < 0)
 
     def word_ids(self, words: tf.Tensor) -> tf.RaggedTensor:
-        return self._subwords_of(words)[0]
+        return self._split_strings(words)[0]
 
-    def _subwords(self, words):
-        return subwords_of_unique(words, self._subwords_of, self._token_ids)
+    def _split_into_subwords(self, words):
+        return subwords_of_unique(words, self._split_strings, self._token_ids)
 
-    def _subwords_of(self, words):
+    def _split_strings(self, words):
         """Returns (ids, starts, ends) of the tokens in string [words]."""
         characters, bounds = utf8.decode(words)  # A newline follows each word.
         # The newline after a word replaces the mark of the next word.
@@ -153,10 +153,10 @@ class SentencePieceTokenizer(Tokenizer):
         return tuple(values[:, 1:] for values in tokens)  # removes the separators between words
 
 
-def _as_numbers(scores, vocabulary, added_tokens):
+def _convert_scores(scores, vocabulary, added_tokens):
     scores = [float(score) for score in scores]
-    rest = {*vocabulary[len(scores) :]} - {"", *(token.content for token in added_tokens)}
-    if rest or len(scores) > len(vocabulary):
+    unscored = {*vocabulary[len(scores) :]} - {"", *(token.content for token in added_tokens)}
+    if unscored or len(scores) > len(vocabulary):
         raise InputError(
             f"each token needs a score. Received: {len(vocabulary)} tokens, {len(scores)} scores"
         )

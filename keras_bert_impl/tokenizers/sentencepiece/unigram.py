@@ -3,10 +3,10 @@
 import numpy as np
 import tensorflow as tf
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tokenizers.graphs import before, chosen, places_of, put
 from keras_bert_impl.tokenizers.sentencepiece.families import SPACE_MARK
 from keras_bert_impl.tokenizers.unicode.table import CODE_POINTS, CodePointTable, shared_blocks
+from keras_bert_impl.utils.errors import InputError
 
 _UNKNOWN_PENALTY = 10.0  # difference between the lowest score and the score of unknown characters
 _MAX_CHARACTERS = 128  # maximum characters of a token; published models have up to 16
@@ -40,7 +40,9 @@ class UnigramModel:
         entries[alphabet] = 1 + np.arange(len(alphabet))
         self._letters = CodePointTable(*shared_blocks(entries))
         self._num_letters = len(alphabet) + 1
-        self._levels = list(_levels(entries[letters], np.array(ids, np.int64), self._num_letters))
+        self._levels = list(
+            _build_levels(entries[letters], np.array(ids, np.int64), self._num_letters)
+        )
 
     def __call__(self, characters: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns (ids, index of the first character of each token), int32 [tokens].
@@ -49,15 +51,15 @@ class UnigramModel:
             characters: int32 [n], code points of all words. Each word begins with SPACE_MARK.
         """
         begins = tf.equal(characters, ord(SPACE_MARK))  # first characters of words
-        first, size, ids = self._matches(characters, begins)
+        first, size, ids = self._find_matches(characters, begins)
         segments = _Segments(tf.size(characters), first, size)
         num_columns = len(self._levels)  # The last column is for tokens of one character.
         row = tf.gather(segments.rows, first + size - 1)
         cells = tf.stack([row, num_columns - size], axis=1)
         nothing = np.float64(-np.inf)
-        scores = _table(segments.rows, num_columns, nothing, self._unk_score)
+        scores = _fill_table(segments.rows, num_columns, nothing, self._unk_score)
         scores = tf.tensor_scatter_nd_update(scores, cells, tf.gather(self._scores, ids))
-        table = _table(segments.rows, num_columns, -1, self._unk_id)
+        table = _fill_table(segments.rows, num_columns, -1, self._unk_id)
         table = tf.tensor_scatter_nd_update(table, cells, ids)
         column = segments.best_columns(scores)
         # [n], length of the best token that ends at each character
@@ -67,16 +69,16 @@ class UnigramModel:
         ids = tf.gather_nd(table, tf.stack([row, tf.gather(column, row)], axis=1))
         # Merge adjacent unknown tokens.
         is_unknown = tf.equal(ids, self._unk_id)
-        kept = ~(is_unknown & before(is_unknown, False)) | tf.gather(begins, starts)
-        return chosen(ids, kept), chosen(starts, kept)
+        is_separate = ~(is_unknown & before(is_unknown, False)) | tf.gather(begins, starts)
+        return chosen(ids, is_separate), chosen(starts, is_separate)
 
-    def _matches(self, characters, begins):
+    def _find_matches(self, characters, begins):
         """Returns all tokens found in the text, as (first character, number of characters, id)."""
         letters = self._letters.lookup(characters)
         # No token crosses the start of the next word.
         inner = tf.concat([tf.where(begins, 0, letters), tf.zeros([_MAX_CHARACTERS], tf.int32)], 0)
         place, node = tf.range(tf.size(letters)), tf.zeros_like(letters)
-        found = []
+        matches = []
         for level, (keys, pieces) in enumerate(self._levels):
             letter = tf.gather(inner, place + level) if level else letters
             key = tf.cast(node, tf.int64) * self._num_letters + tf.cast(letter, tf.int64)
@@ -86,8 +88,8 @@ class UnigramModel:
             piece = tf.gather(pieces, node)
             is_piece = places_of(piece >= 0)
             size = tf.fill(tf.shape(is_piece), level + 1)
-            found.append((tf.gather(place, is_piece), size, tf.gather(piece, is_piece)))
-        return [tf.concat(parts, axis=0) for parts in zip(*found)]
+            matches.append((tf.gather(place, is_piece), size, tf.gather(piece, is_piece)))
+        return [tf.concat(parts, axis=0) for parts in zip(*matches)]
 
 
 class _Segments:
@@ -146,23 +148,23 @@ class _Segments:
         return tf.while_loop(
             lambda number, *_: number < num_steps,
             step,
-            (0, tf.gather(self._sums_before(scores), self._order), columns),
+            (0, tf.gather(self._sum_scores_before(scores), self._order), columns),
             shape_invariants=(tf.TensorShape([]), tf.TensorShape([None, num_columns]), None),
         )[2].concat()
 
-    def _sums_before(self, scores):
+    def _sum_scores_before(self, scores):
         """Returns the best scores up to the last positions before each chunk.
 
         The shape is [chunks, columns]. The last column is for the position directly before a chunk.
         """
         nothing = np.float64(-np.inf)
-        sums = _table(self._starts, scores.shape[1], nothing, np.float64(0))
+        sums = _fill_table(self._starts, scores.shape[1], nothing, np.float64(0))
         is_first = tf.gather(self._begins, self._starts)
         later = places_of(~is_first)
         previous = later - 1  # chunks of full size, followed by another chunk
 
         def continued():
-            through = self._sums_through(scores, tf.gather(self._starts, previous))
+            through = self._sum_scores_through(scores, tf.gather(self._starts, previous))
 
             def follow(sums, part):
                 is_first, through = part
@@ -171,12 +173,12 @@ class _Segments:
 
             at_start = sums[0]
             parts = tf.gather(is_first, previous), through
-            found = tf.scan(follow, parts, at_start)
-            return tf.tensor_scatter_nd_update(sums, later[:, tf.newaxis], found)
+            later_sums = tf.scan(follow, parts, at_start)
+            return tf.tensor_scatter_nd_update(sums, later[:, tf.newaxis], later_sums)
 
         return tf.cond(tf.size(later) > 0, continued, lambda: sums)
 
-    def _sums_through(self, scores, starts):
+    def _sum_scores_through(self, scores, starts):
         """Returns the best scores from each position before a full chunk to its last positions.
 
         The shape is [chunks, positions before the chunk, last positions].
@@ -203,19 +205,19 @@ class _Segments:
         bounds = tf.concat([self._begins, [True]], axis=0)
 
         def follow():  # Each step finds one more token of each segment.
-            def step(bounds, found):
-                found = tf.gather(jumps, found)
-                found = chosen(found, ~tf.gather(bounds, found))
-                return put(bounds, found, True), found
+            def step(bounds, frontier):
+                frontier = tf.gather(jumps, frontier)
+                frontier = chosen(frontier, ~tf.gather(bounds, frontier))
+                return put(bounds, frontier, True), frontier
 
             state = bounds, places_of(bounds)
             shapes = tf.TensorShape([None]), tf.TensorShape([None])
-            return tf.while_loop(lambda _, found: tf.size(found) > 0, step, state, shapes)[0]
+            return tf.while_loop(lambda _, frontier: tf.size(frontier) > 0, step, state, shapes)[0]
 
         def double():  # After n steps, 2^n tokens of each segment are found.
             def step(_, bounds, jumps):
-                more = put(bounds, chosen(jumps, bounds), True)
-                return tf.reduce_any(more != bounds), more, tf.gather(jumps, jumps)
+                extended = put(bounds, chosen(jumps, bounds), True)
+                return tf.reduce_any(extended != bounds), extended, tf.gather(jumps, jumps)
 
             return tf.while_loop(lambda grew, *_: grew, step, (True, bounds, jumps))[1]
 
@@ -224,12 +226,12 @@ class _Segments:
         return places[:-1], places[1:]
 
 
-def _table(rows, num_columns, value, last):
+def _fill_table(rows, num_columns, value, last):
     size = tf.size(rows)
     return tf.concat([tf.fill([size, num_columns - 1], value), tf.fill([size, 1], last)], axis=1)
 
 
-def _levels(letters, ids, num_letters):
+def _build_levels(letters, ids, num_letters):
     """Yields (int64 keys, int32 token ids) of the nodes on each level of a trie of the tokens.
 
     The key of a node is `parent * num_letters + letter`. A node at which no token ends has the id

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tokenizers.added_tokens import (
     INSIDE,
     NO_TOKEN,
@@ -44,6 +43,7 @@ from keras_bert_impl.tokenizers.unicode.table import (
     read_folding,
     shared_blocks,
 )
+from keras_bert_impl.utils.errors import InputError
 
 # Entries greater than or equal to this value are rows of sequences. Smaller entries are added to
 # the code point.
@@ -117,14 +117,14 @@ class MarkedWordSplitter:
         self.written: dict[str, str] = {}
         later = {number: token for number, token in enumerate(tokens) if token.normalized}
         if later:
-            contents = self._normalized_texts([token.content for token in later.values()])
+            contents = self._normalize_texts([token.content for token in later.values()])
             pairs = [(item, text) for item, text in zip(later.items(), contents) if text]
             self.written = {token.content: text for (_, token), text in pairs}
             self._find_later = AddedTokens(
                 {n: dataclasses.replace(token, content=text) for (n, token), text in pairs}
             )
 
-    def _normalized_texts(self, texts):
+    def _normalize_texts(self, texts):
         with tf.init_scope():
             code_points, text_starts = utf8.decode(tf.constant(texts))
             marked = put(code_points, text_starts[1:] - 1, CODE_POINTS)
@@ -138,9 +138,9 @@ class MarkedWordSplitter:
         code_points, text_starts = utf8.decode(texts)  # A newline follows each text.
         marked = put(code_points, text_starts[1:] - 1, CODE_POINTS)
         places = tf.range(tf.size(marked))
-        line = self._normalize(*_as_one(self._find(marked), marked, places, places + 1))
+        line = self._normalize(*_replace_tokens(self._find(marked), marked, places, places + 1))
         if self._find_later is not None:
-            line = _as_one(self._find_later(line[0]), *line)
+            line = _replace_tokens(self._find_later(line[0]), *line)
         characters, places, place_ends = line
         added = characters - CODE_POINTS - 1
         is_mark = tf.equal(characters, ord(SPACE_MARK))
@@ -189,14 +189,14 @@ class MarkedWordSplitter:
         return characters, places, place_ends
 
 
-def _as_one(found, characters, places, place_ends):
+def _replace_tokens(matches, characters, places, place_ends):
     """Replaces each added token with one code above the Unicode range."""
-    starts, ends, numbers = found
+    starts, ends, numbers = matches
     tokens = in_place(tf.fill(tf.shape(characters), NO_TOKEN), starts, ends, numbers)
     characters = tf.where(tokens >= 0, CODE_POINTS + 1 + tokens, characters)
     place_ends = put(place_ends, starts, tf.gather(place_ends, ends - 1))
-    kept = places_of(tf.not_equal(tokens, INSIDE))
-    return [tf.gather(values, kept) for values in (characters, places, place_ends)]
+    remaining = places_of(tf.not_equal(tokens, INSIDE))
+    return [tf.gather(values, remaining) for values in (characters, places, place_ends)]
 
 
 def _join_quotes(characters, places, place_ends):
@@ -214,13 +214,13 @@ def _join_quotes(characters, places, place_ends):
 def read_map(encoded: str) -> dict[str, str]:
     try:
         data = base64.b64decode(encoded, validate=True)
-        return _keys_of(data) if data else {}
+        return _read_trie(data) if data else {}
     except (binascii.Error, IndexError, TypeError, ValueError) as error:
         message = f"the character map (precompiled_charsmap) is damaged: {error}."
         raise InputError(message) from error
 
 
-def _keys_of(data):
+def _read_trie(data):
     """Traverses a double-array trie, level by level."""
     size = int.from_bytes(data[:4], "little")
     if size % 4 or size > len(data) - 4:
@@ -228,7 +228,7 @@ def _keys_of(data):
     units, texts = np.frombuffer(data[4 : 4 + size], "<u4").astype(np.int64), data[4 + size :]
     labels = units & 0x800000FF
     offsets = (units >> 10) << ((units & 0x200) >> 6)
-    places, prefixes, found, visited = offsets[:1], [b""], {}, 0
+    places, prefixes, replacements, visited = offsets[:1], [b""], {}, 0
     for _ in range(_MAX_BYTES):  # Longer sequences are never looked up.
         children = places[:, np.newaxis] ^ np.arange(1, 256)  # [nodes, 255]
         exists = children < len(units)
@@ -243,8 +243,8 @@ def _keys_of(data):
         for number in np.nonzero(units[children] & 0x100)[0]:
             start = units[places[number]] & 0x7FFFFFFF
             text = texts[start : texts.index(b"\0", start)]
-            found[prefixes[number].decode()] = text.decode()
-    return found
+            replacements[prefixes[number].decode()] = text.decode()
+    return replacements
 
 
 class CharacterTable:
@@ -352,7 +352,7 @@ class CharacterMap:
 
         row, covered, count = tf.cond(tf.reduce_all(begins), without, with_marks)
         single, source = self._table.put_in(single, row, covered, count)
-        return single, _places_of_tokenizers(source, characters)
+        return single, _align_places(source, characters)
 
     def _look_up_marked(self, characters, row, changed, begins):
         """Replaces a short grapheme if its first one or two characters have a replacement."""
@@ -372,7 +372,7 @@ class CharacterMap:
         return row, covered, tf.where(stands_for_all, count, 1)
 
 
-def _places_of_tokenizers(source, characters):
+def _align_places(source, characters):
     """Corrects positions next to deleted characters, so that they are as in `tokenizers`."""
     # The last of several replacements has the position of a deleted character after it.
     is_repeated = source == before(source, -1)

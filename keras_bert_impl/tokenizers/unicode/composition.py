@@ -43,12 +43,12 @@ def compose(codes: tf.Tensor, classes: CodePointTable | None = None) -> tuple[tf
     may_change = joins | _has(entries, CHANGES)
 
     def changed():
-        return _composed_groups(codes, ~joins, may_change, classes)
+        return _update_groups(codes, ~joins, may_change, classes)
 
     return tf.cond(tf.reduce_any(may_change), changed, lambda: (codes, tf.range(tf.size(codes))))
 
 
-def _composed_groups(codes, begins, may_change, classes):
+def _update_groups(codes, begins, may_change, classes):
     """Composes the groups that contain a character that may change. Copies the other groups."""
     group = tf.cumsum(tf.cast(begins, tf.int32)) - 1  # [characters]
     starts = tf.concat([places_of(begins), [tf.size(codes)]], axis=0)
@@ -68,15 +68,15 @@ def _composed_groups(codes, begins, may_change, classes):
 
 def _compose(codes, group, classes):
     """Returns (codes, groups, positions in the original groups) of the composed characters."""
-    codes, group, more = _decompose(codes, group)
+    codes, group, later = _decompose(codes, group)
     is_first = before(group, -1) != group
     ranks = tf.bitwise.bitwise_and(classes.lookup(codes), RANK)
     runs = tf.cumsum(tf.cast(tf.equal(ranks, 0) | is_first, tf.int32))
     order = tf.argsort(runs * (RANK + 1) + ranks, stable=True)
-    codes, ranks, more = (tf.gather(part, order) for part in (codes, ranks, more))
+    codes, ranks, later = (tf.gather(part, order) for part in (codes, ranks, later))
     ranks = tf.where(is_first, _BEGINS, ranks)
     numbers = tf.range(tf.size(codes))
-    state = tf.stack([codes, ranks, 1 - more, numbers, -tf.ones_like(numbers)])
+    state = tf.stack([codes, ranks, 1 - later, numbers, -tf.ones_like(numbers)])
     state, _ = tf.while_loop(
         lambda _, goes_on: goes_on,
         lambda state, _: _join(*tf.unstack(state, num=5)),
@@ -113,29 +113,29 @@ def _join(codes, ranks, uses, numbers, last):
     start = tf.gather(starts, tf.cumsum(tf.cast(is_start, tf.int32), exclusive=True))
     is_open = tf.equal(start, tf.range(tf.size(codes)) - 1) | (before(ranks, 0) < ranks)
     is_open &= (ranks != _BEGINS) & (numbers > tf.gather(last, start))
-    joined = _pair(tf.gather(codes, start), codes)
-    found = places_of(is_open & (joined > 0))
-    first = tf.gather(start, found)
+    joined = _combine_pair(tf.gather(codes, start), codes)
+    joined_places = places_of(is_open & (joined > 0))
+    first = tf.gather(start, joined_places)
     is_first = before(first, -1) != first
-    found, first = chosen(found, is_first), chosen(first, is_first)
-    codes = put(codes, first, tf.gather(joined, found))
-    last = put(last, first, tf.gather(numbers, found))
-    uses = put(uses, first, tf.gather(uses, first) + tf.gather(uses, found))
-    kept = places_of(put(tf.fill(tf.shape(codes), True), found, False))
+    joined_places, first = chosen(joined_places, is_first), chosen(first, is_first)
+    codes = put(codes, first, tf.gather(joined, joined_places))
+    last = put(last, first, tf.gather(numbers, joined_places))
+    uses = put(uses, first, tf.gather(uses, first) + tf.gather(uses, joined_places))
+    remaining = places_of(put(tf.fill(tf.shape(codes), True), joined_places, False))
     state = tf.stack([codes, ranks, uses, numbers, last])
-    return tf.gather(state, kept, axis=1), tf.size(found) > 0
+    return tf.gather(state, remaining, axis=1), tf.size(joined_places) > 0
 
 
-def _pair(first, second):
+def _combine_pair(first, second):
     """Returns the character that two characters combine to, or 0."""
-    found = _stored_pair(first, second)
-    one, two, three = first - _FIRST, second - _VOWEL, second - _FINAL
-    is_syllable = (one >= 0) & (one < _FIRSTS) & (two >= 0) & (two < _VOWELS)
-    found = tf.where(is_syllable, _SYLLABLE + (one * _VOWELS + two) * _FINALS, found)
+    composite = _look_up_pair(first, second)
+    lead, vowel, final = first - _FIRST, second - _VOWEL, second - _FINAL
+    is_syllable = (lead >= 0) & (lead < _FIRSTS) & (vowel >= 0) & (vowel < _VOWELS)
+    composite = tf.where(is_syllable, _SYLLABLE + (lead * _VOWELS + vowel) * _FINALS, composite)
     open_syllable = first - _SYLLABLE
     closes = (open_syllable >= 0) & (open_syllable < _FIRSTS * _VOWELS * _FINALS)
-    closes &= tf.equal(open_syllable % _FINALS, 0) & (three > 0) & (three < _FINALS)
-    return tf.where(closes, first + three, found)
+    closes &= tf.equal(open_syllable % _FINALS, 0) & (final > 0) & (final < _FINALS)
+    return tf.where(closes, first + final, composite)
 
 
 def _decompose(codes, group):
@@ -143,18 +143,18 @@ def _decompose(codes, group):
 
     Hangul syllables stay as they are, because composition would restore them.
     """
-    known, rows = (read_composition()[name] for name in ("decomposed", "parts"))
-    place = tf.minimum(tf.searchsorted(known, codes), len(known) - 1)
+    decomposable, rows = (read_composition()[name] for name in ("decomposed", "parts"))
+    place = tf.minimum(tf.searchsorted(decomposable, codes), len(decomposable) - 1)
     nothing = tf.fill([tf.size(codes), rows.shape[1] - 1], -1)
     alone = tf.concat([codes[:, tf.newaxis], nothing], axis=1)
-    is_known = tf.equal(tf.gather(known, place), codes)[:, tf.newaxis]
+    is_known = tf.equal(tf.gather(decomposable, place), codes)[:, tf.newaxis]
     parts = tf.reshape(tf.where(is_known, tf.gather(rows, place), alone), [-1])
     group = tf.repeat(group, rows.shape[1])
-    more = tf.cast(tf.range(tf.size(parts)) % rows.shape[1] > 0, tf.int32)
-    return tuple(chosen(values, parts >= 0) for values in (parts, group, more))
+    later = tf.cast(tf.range(tf.size(parts)) % rows.shape[1] > 0, tf.int32)
+    return tuple(chosen(values, parts >= 0) for values in (parts, group, later))
 
 
-def _stored_pair(first, second):
+def _look_up_pair(first, second):
     pairs, composites = (read_composition()[name] for name in ("pairs", "composites"))
     key = tf.bitwise.left_shift(tf.cast(first, tf.int64), np.int64(PAIR_SHIFT))
     key += tf.cast(second, tf.int64)

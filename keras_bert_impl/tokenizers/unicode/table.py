@@ -123,7 +123,7 @@ class CodePointTable:
         return tf.cast(entries, tf.int32)
 
 
-def _stored_blocks(name: str) -> tuple[np.ndarray, np.ndarray]:
+def _load_blocks(name: str) -> tuple[np.ndarray, np.ndarray]:
     with np.load(_FILE, allow_pickle=False) as stored:
         return stored[f"{name}_index"].astype(np.int32) * BLOCK, stored[f"{name}_blocks"]
 
@@ -131,24 +131,24 @@ def _stored_blocks(name: str) -> tuple[np.ndarray, np.ndarray]:
 @functools.cache
 def class_table() -> CodePointTable:
     """Table of character classes for byte-level BPE."""
-    return CodePointTable(*_stored_blocks("byte_level"), BOUNDARY)
+    return CodePointTable(*_load_blocks("byte_level"), BOUNDARY)
 
 
 @functools.cache
 def word_table() -> CodePointTable:
     """Table with 1 for letters, digits, marks and connecting punctuation, else 0."""
-    return CodePointTable(*_stored_blocks("word"))
+    return CodePointTable(*_load_blocks("word"))
 
 
 @functools.cache
 def composition_table() -> CodePointTable:
-    return CodePointTable(*_stored_blocks("composition"))
+    return CodePointTable(*_load_blocks("composition"))
 
 
 @functools.cache
 def grapheme_table() -> CodePointTable:
     """Table of grapheme classes: PLAIN, JOINS, PREPENDS or CONTROL."""
-    return CodePointTable(*_stored_blocks("grapheme"), CONTROL)
+    return CodePointTable(*_load_blocks("grapheme"), CONTROL)
 
 
 class UnicodeTable(CodePointTable):
@@ -159,7 +159,7 @@ class UnicodeTable(CodePointTable):
     ) -> None:
         strip_accents = lowercase if strip_accents is None else strip_accents
         name = NAMES[bool(lowercase), bool(strip_accents)]
-        index, blocks = _stored_blocks(name)
+        index, blocks = _load_blocks(name)
         with np.load(_FILE, allow_pickle=False) as stored:
             self._sequences = stored[f"{name}_sequences"]
         if not split_on_cjk:

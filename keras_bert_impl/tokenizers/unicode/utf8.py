@@ -44,12 +44,12 @@ def _decode_bytes(data):
     # A byte 10xxxxxx continues a character. Every other byte begins a character.
     places = places_of(tf.bitwise.bitwise_and(data, 0xC0) != 0x80)
     code_points = tf.cast(tf.gather(data, places), tf.int32)
-    others = places_of(code_points > 127)
-    start, end = tf.gather(places, others), tf.gather(places, others + 1)
-    lead = tf.gather(code_points, others)  # [others]
+    non_ascii = places_of(code_points > 127)
+    start, end = tf.gather(places, non_ascii), tf.gather(places, non_ascii + 1)
+    lead = tf.gather(code_points, non_ascii)  # [non_ascii]
     size = 2 + tf.cast(lead >= 0xE0, tf.int32) + tf.cast(lead >= 0xF0, tf.int32)
     parts = tf.gather(data, tf.minimum(start[:, tf.newaxis] + [1, 2, 3], tf.size(data) - 1))
-    parts = tf.bitwise.bitwise_and(tf.cast(parts, tf.int32), 0x3F)  # [others, 3]
+    parts = tf.bitwise.bitwise_and(tf.cast(parts, tf.int32), 0x3F)  # [non_ascii, 3]
     # Each character is decoded as if it had four bytes. A shift removes the excess bytes.
     value = tf.bitwise.bitwise_and(lead, tf.bitwise.right_shift(127, size)) * (1 << 18)
     value += tf.reduce_sum(parts * [1 << 12, 1 << 6, 1], axis=1)
@@ -57,7 +57,7 @@ def _decode_bytes(data):
     is_valid = (end - start == size) & (value >= tf.gather([0x80, 0x800, 0x10000], size - 2))
     is_valid &= (lead < 0xF8) & (value < 0x110000) & ((value < 0xD800) | (value > 0xDFFF))
     nothing_astray = tf.size(data) == tf.size(places) + tf.reduce_sum(size - 1)
-    return put(code_points, others, value), tf.reduce_all(is_valid) & nothing_astray
+    return put(code_points, non_ascii, value), tf.reduce_all(is_valid) & nothing_astray
 
 
 def encode(characters: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor) -> tf.Tensor:
@@ -74,8 +74,8 @@ def encode(characters: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor) -> tf.Tens
     strings = tf.strings.substr(whole[tf.newaxis], header + starts, ends - starts)
 
     def with_others():
-        others = places_of(characters > 127)
-        words, _ = tf.unique(tf.searchsorted(starts, others, side="right") - 1)
+        non_ascii = places_of(characters > 127)
+        words, _ = tf.unique(tf.searchsorted(starts, non_ascii, side="right") - 1)
         places = tf.ragged.range(tf.gather(starts, words), tf.gather(ends, words))
         rows = places.with_values(tf.gather(characters, places.values))
         encoded = tf.strings.unicode_encode(rows, "UTF-8")

@@ -5,10 +5,7 @@ import unicodedata
 from pathlib import Path
 from typing import Any
 
-from keras_bert_impl.io.errors import InputError, shown
-from keras_bert_impl.io.paths import local_path
-from keras_bert_impl.io.reading import read_json, read_text
-from keras_bert_impl.published import published_lowercase
+from keras_bert_impl.checkpoints.published import published_lowercase
 from keras_bert_impl.tokenizers import added_files, keras_hub_files
 from keras_bert_impl.tokenizers.added_tokens import as_added_tokens
 from keras_bert_impl.tokenizers.files import (
@@ -33,6 +30,9 @@ from keras_bert_impl.tokenizers.row_files import (
     warn_of_class,
 )
 from keras_bert_impl.tokenizers.wordpiece.words import MAX_CHARACTERS, SPECIAL, SPECIAL_TOKENS
+from keras_bert_impl.utils.errors import InputError, shown
+from keras_bert_impl.utils.io.paths import local_path
+from keras_bert_impl.utils.io.reading import read_json, read_text
 
 _log = logging.getLogger(__name__)
 
@@ -90,12 +90,12 @@ def read(directory: str | Path) -> dict[str, Any]:
     if vocabulary is None:
         raise no_tokenizer(directory)
     settings = _read_config(directory / "tokenizer_config.json", settings)
-    found = added_files.read_added_tokens(directory, SPECIAL_TOKENS)
+    tokens = added_files.read_added_tokens(directory, SPECIAL_TOKENS)
     num_words = len(vocabulary)
-    vocabulary = added_files.with_added_tokens(directory, vocabulary, found, SPECIAL_TOKENS)
+    vocabulary = added_files.with_added_tokens(directory, vocabulary, tokens, SPECIAL_TOKENS)
     check_vocabulary(vocabulary, directory)
     if settings.get("lowercase") is None:  # Google's checkpoints do not have this setting.
-        settings |= _inferred(directory, vocabulary) | {
+        settings |= _infer_case(directory, vocabulary) | {
             name: value for name, value in settings.items() if value is not None
         }
     elif settings["lowercase"] and settings.get("strip_accents") is not False:
@@ -110,7 +110,7 @@ def read(directory: str | Path) -> dict[str, Any]:
             )
     settings = {name: value for name, value in settings.items() if value is not None}
     _, settings["segment_of_second"] = read_rows(directory, vocabulary, SPECIAL_TOKENS, (1, 1))
-    added = added_files.settings_of(found, SPECIAL)
+    added = added_files.settings_of(tokens, SPECIAL)
     while len(vocabulary) > num_words and vocabulary[-1]:  # removes tokens that are only added
         vocabulary.pop()
     return {"vocabulary": vocabulary, "added_tokens": added, **settings}
@@ -123,13 +123,13 @@ def _check_special(directory, vocabulary):
         stated |= added_files.read_if_there(directory / name)
     stated_tokens = [added_files.content(stated.get(name)) for name in added_files.SPECIAL_NAMES]
     tokens = set(vocabulary)
-    others = [
+    mismatches = [
         (theirs, ours)
         for theirs, ours in zip(stated_tokens, SPECIAL_TOKENS)
         if isinstance(theirs, str) and theirs in tokens and ours not in tokens
     ]
-    if others:
-        renames = ", ".join(f"{shown(theirs)} to {ours!r}" for theirs, ours in others)
+    if mismatches:
+        renames = ", ".join(f"{shown(theirs)} to {ours!r}" for theirs, ours in mismatches)
         raise InputError(
             f"{directory}: the special tokens have other names than in BERT. Rename {renames} in "
             "vocab.txt and in the JSON files of the tokenizer. The ids, and so the predictions, do "
@@ -137,15 +137,15 @@ def _check_special(directory, vocabulary):
         )
 
 
-def _inferred(directory, vocabulary):
+def _infer_case(directory, vocabulary):
     """Infers `lowercase`, and `strip_accents` if it differs from `lowercase`."""
     model = added_files.read_if_there(directory / "config.json").get("_name_or_path")
     names = [model] if isinstance(model, str) else []
     names += [part for part in reversed(directory.resolve().parts) if part != "/"][:4]
-    known = published_lowercase(vocabulary, names)
-    if known is not None:
-        _log.info("%s: lowercase=%s, as in the published %s.", directory, *known)
-        return {"lowercase": known[0]}
+    published = published_lowercase(vocabulary, names)
+    if published is not None:
+        _log.info("%s: lowercase=%s, as in the published %s.", directory, *published)
+        return {"lowercase": published[0]}
     tokens = [token for token in vocabulary if not token.startswith(("[", "<"))]
     written = [token for token in tokens if token.lower() != token.upper()]
     share = sum(token != token.lower() for token in written) / max(len(written), 1)
@@ -203,8 +203,8 @@ def write(directory: str | Path, settings: dict[str, Any], **entries: Any) -> No
     special = dict(zip(added_files.SPECIAL_NAMES, SPECIAL_TOKENS))
     added = as_added_tokens(settings["added_tokens"])
     lines = settings["vocabulary"]
-    known = set(lines)
-    ids = last_ids([*lines, *(t.content for t in added if t.content not in known)])
+    tokens = set(lines)
+    ids = last_ids([*lines, *(t.content for t in added if t.content not in tokens)])
     config = {
         "do_lower_case": settings["lowercase"],
         "strip_accents": settings["strip_accents"],
@@ -220,12 +220,12 @@ def write(directory: str | Path, settings: dict[str, Any], **entries: Any) -> No
         "vocab.txt": "".join(f"{token}\n" for token in lines),
         "tokenizer_config.json": to_json(config),
         "special_tokens_map.json": to_json(special),
-        "tokenizer.json": _whole(lines, settings, added, ids),
+        "tokenizer.json": _build_whole(lines, settings, added, ids),
     }
     write_files(directory, files)
 
 
-def _whole(lines, settings, added, ids):
+def _build_whole(lines, settings, added, ids):
     import tokenizers
     from tokenizers import decoders, models, normalizers, pre_tokenizers
 
@@ -252,30 +252,30 @@ def _read_config(path, settings):
     kind = str(config.get("tokenizer_class") or "BertTokenizer").removesuffix("Fast")
     if kind not in _CLASSES:
         raise unsupported_class(path, kind, "WordPiece", "BertTokenizer")
-    wanted = {
+    supported = {
         "do_lower_case": (True, False),
         "strip_accents": (None, True, False),
         "tokenize_chinese_chars": (True, False),
         "do_basic_tokenize": (True,),
     }
     named = dict(zip(added_files.SPECIAL_NAMES, SPECIAL_TOKENS))
-    added_files.check_config(path, config, wanted, named)
-    found = {ours: config[name] for ours, (_, name) in _NORMALIZER.items() if name in config}
+    added_files.check_config(path, config, supported, named)
+    stated = {ours: config[name] for ours, (_, name) in _NORMALIZER.items() if name in config}
     if kind in GENERIC:
-        return found | settings
+        return stated | settings
     ignored = not is_generic(path.parent)
     for ours, (_, name) in _NORMALIZER.items():
-        if ours in found and settings.get(ours) not in (None, found[ours]):
+        if ours in stated and settings.get(ours) not in (None, stated[ours]):
             _log.warning(
                 "%s: %s=%s is used, as in transformers, although tokenizer.json has %s.",
                 path,
                 name,
-                found[ours],
+                stated[ours],
                 settings[ours],
             )
-        elif ignored and ours not in found and settings.get(ours, _USUAL[ours]) != _USUAL[ours]:
+        elif ignored and ours not in stated and settings.get(ours, _USUAL[ours]) != _USUAL[ours]:
             warn_of_class(path, kind, name, settings[ours], _USUAL[ours])
-    return settings | found
+    return settings | stated
 
 
 def _read_whole(path):
@@ -286,30 +286,30 @@ def _read_whole(path):
         if name == "model":
             parts[name] = model_of(whole)
         if name == "normalizer":
-            parts[name] = _without_lowercase(parts[name])
+            parts[name] = _skip_lowercase(parts[name])
         if parts[name].get("type") != kind:
-            found = parts[name].get("type")
-            raise InputError(f"{path}: {name} {shown(found)} is not supported, only {kind}.")
+            part_type = parts[name].get("type")
+            raise InputError(f"{path}: {name} {shown(part_type)} is not supported, only {kind}.")
     model, normalizer = parts["model"], parts["normalizer"]
-    wanted = {
+    supported = {
         "unk_token": ("[UNK]",),
         "continuing_subword_prefix": ("##",),
         "max_input_chars_per_word": (MAX_CHARACTERS,),
     }
-    check_settings(path, model, wanted, "model.")
-    wanted = {
+    check_settings(path, model, supported, "model.")
+    supported = {
         "lowercase": (True, False),
         "strip_accents": (None, True, False),
         "handle_chinese_chars": (True, False),
         "clean_text": (True,),
     }
-    check_settings(path, normalizer, wanted, "normalizer.")
+    check_settings(path, normalizer, supported, "normalizer.")
     settings = {"lowercase": True}
     settings |= {ours: normalizer[n] for ours, (n, _) in _NORMALIZER.items() if n in normalizer}
     return tokens_by_id(path, model.get("vocab")), settings
 
 
-def _without_lowercase(normalizer):
+def _skip_lowercase(normalizer):
     """Returns the BertNormalizer after a Lowercase step, as in sentence-transformers."""
     steps = normalizer.get("normalizers")
     if normalizer.get("type") == "Sequence" and isinstance(steps, list) and len(steps) == 2:

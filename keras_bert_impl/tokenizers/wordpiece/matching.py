@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from keras_bert_impl.optional_libraries import tensorflow_text
 from keras_bert_impl.tokenizers.graphs import numbers_of, places_of, put
 from keras_bert_impl.tokenizers.unicode import utf8
 from keras_bert_impl.tokenizers.wordpiece.words import (
@@ -20,6 +19,7 @@ from keras_bert_impl.tokenizers.wordpiece.words import (
     Words,
     word_of_token,
 )
+from keras_bert_impl.utils.optional_libraries import tensorflow_text
 
 _PREFIX = "##"
 # Two odd multipliers for hashes, and the value added to the hash of a token that continues a word.
@@ -59,18 +59,18 @@ class TextMatcher:
 
     def ids_of(self, words: tf.Tensor) -> tf.RaggedTensor:
         """Splits a string tensor [words] into ids, ragged [words, (tokens)]."""
-        return self._with_offsets(words)[0]
+        return self._tokenize_strings(words)[0]
 
     def __call__(self, words: Words) -> tuple[tf.RaggedTensor, tf.Tensor, tf.Tensor]:
         """Returns ids, ragged int32 [words, (tokens)], and starts and ends in characters."""
-        ids, starts, ends = self._with_offsets(words.strings())
+        ids, starts, ends = self._tokenize_strings(words.strings())
         sizes = tf.cast(utf8.byte_lengths(words.characters), tf.int64)
         places = tf.cumsum(sizes, exclusive=True)  # [characters], in bytes
         begin = tf.gather(tf.gather(places, words.starts), numbers_of(starts.row_lengths()))
         spans = (tf.searchsorted(places, begin + offsets.values) for offsets in (starts, ends))
         return ids, *spans
 
-    def _with_offsets(self, strings):
+    def _tokenize_strings(self, strings):
         ids, *spans = self._pieces.tokenize_with_offsets(strings)
         return ids.with_values(tf.gather(self._ids, ids.values)), *spans
 
@@ -105,8 +105,8 @@ class CoreMatcher:
         contents = [token.removeprefix(_PREFIX) for token in tokens]
         lengths = np.array([*map(len, contents)])
         self._longest = min(int(lengths.max()), MAX_CHARACTERS)
-        keys = _hashes(contents, [token.startswith(_PREFIX) for token in tokens])
-        slots = _slots(keys, np.flatnonzero((lengths > 0) & (lengths <= self._longest)))
+        keys = _hash_strings(contents, [token.startswith(_PREFIX) for token in tokens])
+        slots = _assign_slots(keys, np.flatnonzero((lengths > 0) & (lengths <= self._longest)))
         self._unknown = int(np.flatnonzero(slots == tokens.index(_UNKNOWN))[0])
         self._keys, self._ids = keys[slots].view(np.int64), ids[slots]
 
@@ -116,37 +116,37 @@ class CoreMatcher:
 
         def ids_of(words):
             characters, starts = utf8.decode(words)  # A newline follows each word.
-            tokens = self._tokens(characters, starts[:-1], starts[1:] - 1)
-            return self._ragged_ids(tokens)
+            tokens = self._split_words(characters, starts[:-1], starts[1:] - 1)
+            return self._convert_to_ids(tokens)
 
         return tf.function(ids_of, [tf.TensorSpec([None], tf.string)], autograph=False)
 
     def __call__(self, words: Words) -> tuple[tf.RaggedTensor, tf.Tensor, tf.Tensor]:
         """See `TextMatcher`."""
-        pieces = self._tokens(words.characters, words.starts, words.ends)
+        pieces = self._split_words(words.characters, words.starts, words.ends)
         begin = tf.gather(words.starts, numbers_of(pieces.splits[1:] - pieces.splits[:-1]))
-        return self._ragged_ids(pieces), begin + pieces.starts, begin + pieces.ends
+        return self._convert_to_ids(pieces), begin + pieces.starts, begin + pieces.ends
 
-    def _ragged_ids(self, pieces):
+    def _convert_to_ids(self, pieces):
         ids, splits = tf.gather(self._ids, pieces.tokens), tf.cast(pieces.splits, tf.int64)
         return tf.RaggedTensor.from_row_splits(ids, splits, validate=False)
 
-    def _tokens(self, characters, starts, ends):
+    def _split_words(self, characters, starts, ends):
         """Splits the words from `starts` to `ends`, int32 [words], into tokens."""
         find, hashes = _Lookup(self._keys), _Hashes(characters, self._longest)
         keys = hashes.of(starts, ends)
         slots, is_token = find(keys)
         tokens = tf.reduce_max(tf.where(is_token, slots, -1), axis=0)  # [words]
-        others = places_of(tokens < 0)
-        distinct, number = tf.unique(tf.gather(keys, others))
-        examples = put(tf.zeros_like(distinct, tf.int32), number, others)
+        unmatched = places_of(tokens < 0)
+        distinct, number = tf.unique(tf.gather(keys, unmatched))
+        examples = put(tf.zeros_like(distinct, tf.int32), number, unmatched)
         parts = self._search(find, hashes, tf.gather(starts, examples), tf.gather(ends, examples))
         # A word is a single token, or has the tokens of an equal distinct word.
         num_words = tf.size(starts)
         counts = tf.gather(parts.splits[1:] - parts.splits[:-1], number)
-        counts = put(tf.ones_like(starts), others, counts)
+        counts = put(tf.ones_like(starts), unmatched, counts)
         splits = tf.concat([[0], tf.cumsum(counts)], axis=0)
-        source = put(tf.range(num_words), others, num_words + tf.gather(parts.splits, number))
+        source = put(tf.range(num_words), unmatched, num_words + tf.gather(parts.splits, number))
         word = numbers_of(counts)  # [tokens]
         place = tf.gather(source - splits[:-1], word) + tf.range(tf.size(word))
         whole = tokens, tf.zeros_like(starts), ends - starts
@@ -160,7 +160,7 @@ class CoreMatcher:
         lengths = 1 + tf.range(tf.minimum(room, self._longest))
         marks = tf.bitwise.left_shift(lengths, _LENGTH_SHIFT)
 
-        def step(salt, state, found):
+        def step(salt, state, records):
             numbers, starts, limits = tf.unstack(state, num=3)
             begin = starts[:, tf.newaxis]
             ends = begin + lengths  # [words, lengths]
@@ -168,35 +168,35 @@ class CoreMatcher:
             is_token &= ends <= limits[:, tf.newaxis]
             best = tf.reduce_max(tf.where(is_token, marks + tokens, 0), axis=[0, 2])
             ends = starts + tf.bitwise.right_shift(best, _LENGTH_SHIFT)
-            found = tf.concat([found, tf.stack([numbers, starts, best])], axis=1)
+            records = tf.concat([records, tf.stack([numbers, starts, best])], axis=1)
             goes_on = tf.squeeze(tf.where((best > 0) & (ends < limits)), axis=1)
             state = tf.gather(tf.stack([numbers + size, ends, limits]), goes_on, axis=1)
-            return _as_int64(_CONTINUED), state, found
+            return _wrap_int64(_CONTINUED), state, records
 
         rows = tf.TensorShape([3, None])
-        *_, found = tf.while_loop(
-            lambda salt, state, found: tf.size(state) > 0,
+        *_, records = tf.while_loop(
+            lambda salt, state, records: tf.size(state) > 0,
             step,
-            (_as_int64(0), tf.stack([tf.range(size), first, last]), tf.zeros([3, 0], tf.int32)),
+            (_wrap_int64(0), tf.stack([tf.range(size), first, last]), tf.zeros([3, 0], tf.int32)),
             (tf.TensorShape([]), rows, rows),
         )
-        numbers, starts, matches = tf.unstack(found, num=3)
+        numbers, starts, matches = tf.unstack(records, num=3)
         turn, word = numbers // tf.maximum(size, 1), numbers % tf.maximum(size, 1)
         failed = tf.gather(word, places_of(tf.equal(matches, 0)))
         is_known = put(tf.fill([size], True), failed, False)
         counts = tf.where(is_known, tf.math.bincount(word, minlength=size, maxlength=size), 1)
         splits = tf.concat([[0], tf.cumsum(counts)], axis=0)
         # A word with an unknown character becomes a single unknown token.
-        known = tf.gather(is_known, word)
+        is_matched = tf.gather(is_known, word)
         lengths = tf.bitwise.right_shift(matches, _LENGTH_SHIFT)
         starts -= tf.gather(first, word)
-        ends = tf.where(known, starts + lengths, tf.gather(last - first, word))
+        ends = tf.where(is_matched, starts + lengths, tf.gather(last - first, word))
         ids = tf.where(
-            known, matches - tf.bitwise.left_shift(lengths, _LENGTH_SHIFT), self._unknown
+            is_matched, matches - tf.bitwise.left_shift(lengths, _LENGTH_SHIFT), self._unknown
         )
-        kept = places_of(known | tf.equal(turn, 0))
-        place = tf.gather(tf.gather(splits, word) + turn, kept)
-        parts = tf.gather(tf.stack([ids, starts, ends], axis=1), kept)
+        remaining = places_of(is_matched | tf.equal(turn, 0))
+        place = tf.gather(tf.gather(splits, word) + turn, remaining)
+        parts = tf.gather(tf.stack([ids, starts, ends], axis=1), remaining)
         parts = tf.scatter_nd(place[:, tf.newaxis], parts, [splits[-1], 3])
         return _Pieces(*tf.unstack(parts, num=3, axis=1), splits)
 
@@ -207,7 +207,7 @@ class _Lookup:
 
     def __call__(self, keys):
         """Returns the two slots of each hash, and whether they contain the hash: both [2, ...]."""
-        slots = tf.bitwise.right_shift(tf.stack([keys, keys * _as_int64(_OTHER)]), _HASH_SHIFT)
+        slots = tf.bitwise.right_shift(tf.stack([keys, keys * _wrap_int64(_OTHER)]), _HASH_SHIFT)
         slots = tf.cast(tf.bitwise.bitwise_and(slots, self._table.shape[0] - 1), tf.int32)
         return slots, tf.equal(tf.gather(self._table, slots), keys)
 
@@ -215,29 +215,29 @@ class _Lookup:
 class _Hashes:
     def __init__(self, characters, margin):
         size = tf.size(characters)
-        products = tf.cast(characters, tf.int64) * _powers(_BASE, _BASE, size)[:size]
+        products = tf.cast(characters, tf.int64) * _compute_powers(_BASE, _BASE, size)[:size]
         nothing = tf.zeros([margin], tf.int64)  # Substrings may extend beyond the characters.
         self._sums = tf.concat([[0], tf.cumsum(products), nothing], axis=0)
-        self._inverses = _powers(1, pow(_BASE, -1, _MODULUS), size)
+        self._inverses = _compute_powers(1, pow(_BASE, -1, _MODULUS), size)
 
     def of(self, starts, ends):
         difference = tf.gather(self._sums, ends) - tf.gather(self._sums, starts)
         return difference * tf.gather(self._inverses, starts)
 
 
-def _powers(first, base, count):
+def _compute_powers(first, base, count):
     """Returns first * base^i modulo 2^64 for i = 0, 1, 2, ...: int64, at least `count` values."""
     low = np.array([first, *[base] * (_BLOCK - 1)], np.uint64).cumprod()
-    high = tf.fill([(count + _BLOCK - 1) // _BLOCK], _as_int64(pow(base, _BLOCK, _MODULUS)))
+    high = tf.fill([(count + _BLOCK - 1) // _BLOCK], _wrap_int64(pow(base, _BLOCK, _MODULUS)))
     high = tf.math.cumprod(high, exclusive=True)
     return tf.reshape(high[:, tf.newaxis] * low.view(np.int64), [-1])
 
 
-def _as_int64(number):
+def _wrap_int64(number):
     return np.uint64(number).astype(np.int64)
 
 
-def _hashes(strings, continue_word):
+def _hash_strings(strings, continue_word):
     codes = np.array([*map(ord, "".join(strings))], np.uint64)
     lengths = np.array([*map(len, strings)])
     starts = np.cumsum(lengths) - lengths
@@ -248,17 +248,17 @@ def _hashes(strings, continue_word):
     return sums[starts + lengths] - sums[starts] + salts
 
 
-def _slots(keys, tokens):
+def _assign_slots(keys, tokens):
     """Returns int32 [2^n]: a hash table with each token in one of its two slots."""
     smallest = (2 * len(keys)).bit_length()
     for bits in range(smallest, smallest + 4):  # The first size is almost always large enough.
-        slots = _placed(keys, tokens, 1 << bits)
+        slots = _place_tokens(keys, tokens, 1 << bits)
         if slots is not None:
             return slots
     raise AssertionError("no table size has a free slot for every token")
 
 
-def _placed(keys, tokens, size):
+def _place_tokens(keys, tokens, size):
     """Returns a table of `size` slots, or None if the tokens do not fit."""
     both = np.stack([keys, keys * np.uint64(_OTHER)]) >> np.uint64(_HASH_SHIFT)
     both = (both & np.uint64(size - 1)).astype(np.int64)

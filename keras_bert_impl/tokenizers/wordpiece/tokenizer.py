@@ -9,8 +9,6 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_bert_impl.first_guesses import known_arguments
-from keras_bert_impl.io.settings import check
 from keras_bert_impl.tokenizers.added_tokens import found_tokens
 from keras_bert_impl.tokenizers.files import in_order
 from keras_bert_impl.tokenizers.graphs import core_operations_only
@@ -27,6 +25,8 @@ from keras_bert_impl.tokenizers.wordpiece.words import (
     unreachable_word,
     word_of_token,
 )
+from keras_bert_impl.utils.first_guesses import known_arguments
+from keras_bert_impl.utils.settings import check
 
 _CLEANED = {" .": ".", " ?": "?", " !": "!", " ,": ",", " ' ": "'", " n't": "n't", " 'm": "'m"}
 _CLEANED |= {" do not": " don't", " 's": "'s", " 've": "'ve", " 're": "'re"}
@@ -91,7 +91,7 @@ class WordPieceTokenizer(Tokenizer):
         tokens = found_tokens(SPECIAL, self.added_tokens)
         self._split = WordSplitter(self.lowercase, self.strip_accents, self.split_on_cjk, tokens)
         self._translation = Translation(self._split.table)
-        self._written = _reachable(
+        self._written = _list_reachable(
             self.vocabulary, self._num_words, [token.content for token in tokens]
         )
         self._matcher = matching.default(*self._written)
@@ -106,7 +106,7 @@ class WordPieceTokenizer(Tokenizer):
     def _join(self, tokens):
         # As in `decoders.WordPiece` of `tokenizers`, each token is cleaned up separately.
         tokens = [self._split.written.get(token, token) for token in tokens]
-        return "".join(map(_clean, tokens[:1] + [_continued(token) for token in tokens[1:]]))
+        return "".join(map(_clean, tokens[:1] + [_join_token(token) for token in tokens[1:]]))
 
     def words(self, texts: tf.Tensor) -> tf.Tensor:
         return self._split(texts).ordinary()
@@ -114,7 +114,7 @@ class WordPieceTokenizer(Tokenizer):
     def word_ids(self, words: tf.Tensor) -> tf.RaggedTensor:
         return self._matcher.ids_of(words)
 
-    def _subwords(self, words):
+    def _split_into_subwords(self, words):
         matcher = self._core_matcher if core_operations_only() else self._matcher
         return matcher(words)
 
@@ -143,7 +143,7 @@ class WordPieceTokenizer(Tokenizer):
         return np.delete(tokens.flat_values.numpy(), ends), lengths
 
 
-def _reachable(vocabulary, num_words, tokens):
+def _list_reachable(vocabulary, num_words, tokens):
     """Returns the vocabulary for the matcher, and the token id of each entry.
 
     Special, empty and duplicate tokens, and tokens that exist only as added tokens, must not become
@@ -169,7 +169,7 @@ def _reachable(vocabulary, num_words, tokens):
     return written, np.array(ids, np.int32)
 
 
-def _continued(token):
+def _join_token(token):
     return token[2:] if token.startswith("##") else f" {token}"
 
 

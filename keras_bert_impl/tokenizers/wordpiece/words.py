@@ -106,21 +106,21 @@ class WordSplitter:
 
     def _prepare_normalized(self, tokens):
         with tf.init_scope():
-            contents = self._normalized_texts([token.content for token in tokens.values()])
-        found = {}
+            contents = self._normalize_texts([token.content for token in tokens.values()])
+        normalized_tokens = {}
         for (number, token), (text, spaced) in zip(tokens.items(), contents):
             if text:
-                found[number] = dataclasses.replace(token, content=text)
+                normalized_tokens[number] = dataclasses.replace(token, content=text)
                 self.written[token.content] = spaced
-        if found:
-            self._find_normalized = AddedTokens(found)
+        if normalized_tokens:
+            self._find_normalized = AddedTokens(normalized_tokens)
 
-    def _normalized_texts(self, texts):
+    def _normalize_texts(self, texts):
         """Returns pairs: (normalized text, this text with spaces around Chinese characters)."""
         code_points, text_starts = utf8.decode(tf.constant(texts))
         entries, originals = self._normalize(self.table.lookup(code_points))
-        characters = [*map(chr, _codes(entries)[0].numpy())]
-        spaced = [f" {c} " if apart else c for c, apart in zip(characters, _codes(entries)[1])]
+        characters = [*map(chr, _read_codes(entries)[0].numpy())]
+        spaced = [f" {c} " if apart else c for c, apart in zip(characters, _read_codes(entries)[1])]
         splits = np.searchsorted(originals, text_starts)
         return [
             ("".join(characters[first : end - 1]), "".join(spaced[first : end - 1]))
@@ -131,11 +131,11 @@ class WordSplitter:
         # No word or added token crosses the newline.
         code_points, text_starts = utf8.decode(texts)
         ends = text_starts[1:] - 1
-        found = self._find(put(code_points, ends, CODE_POINTS))
-        entries = _mark(self.table.lookup(code_points), *found)
+        matches = self._find(put(code_points, ends, CODE_POINTS))
+        entries = _mark(self.table.lookup(code_points), *matches)
         entries, originals = self._normalize(entries)
         if self._find_normalized is not None:
-            codes, is_apart = _codes(entries)
+            codes, is_apart = _read_codes(entries)
             codes = put(codes, tf.searchsorted(originals, ends), CODE_POINTS)
             entries = _mark(entries, *self._find_normalized(codes, is_apart))
             entries, originals = _drop(entries, originals)
@@ -173,7 +173,7 @@ def _mark(entries, starts, ends, numbers):
     return put(entries, starts, codes + BREAK_BEFORE + BREAK_AFTER * is_single)
 
 
-def _codes(entries):
+def _read_codes(entries):
     is_space = tf.equal(flags_of(entries, DROPPED), DROPPED)
     codes = tf.where(is_space, ord(" "), value_of(entries))
     breaks = tf.not_equal(flags_of(entries, BREAK_BEFORE), 0)

@@ -10,8 +10,11 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_bert_impl.first_guesses import first_guesses
-from keras_bert_impl.internals import (
+from keras_bert_impl.training.optimizers.schedules import LinearWarmupDecay, RunSchedule
+from keras_bert_impl.training.sharding import is_ours
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.first_guesses import first_guesses
+from keras_bert_impl.utils.internals import (
     OptimizerHooks,
     averages_of,
     has_value,
@@ -19,10 +22,7 @@ from keras_bert_impl.internals import (
     iterations_of,
     variables_of,
 )
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.settings import NonNegativeFloat, PositiveFloat, Rate, Share, check
-from keras_bert_impl.training.optimizers.schedules import LinearWarmupDecay, RunSchedule
-from keras_bert_impl.training.sharding import is_ours
+from keras_bert_impl.utils.settings import NonNegativeFloat, PositiveFloat, Rate, Share, check
 
 
 class EvaluatesAverages(keras.callbacks.Callback):
@@ -100,14 +100,14 @@ class MomentOptimizer(OptimizerHooks, keras.optimizers.Optimizer):
             weight_decay=check("weight_decay", weight_decay or 0.0, NonNegativeFloat),
             **kwargs,
         )
-        self.beta_1 = _in_float32("beta_1", beta_1, Rate)
-        self.beta_2 = _in_float32("beta_2", beta_2, Rate)
-        self.epsilon = _in_float32("epsilon", epsilon, PositiveFloat)
+        self.beta_1 = _check_in_float32("beta_1", beta_1, Rate)
+        self.beta_2 = _check_in_float32("beta_2", beta_2, Rate)
+        self.epsilon = _check_in_float32("epsilon", epsilon, PositiveFloat)
         if not isinstance(bias_correction, bool):
             raise InputError(f"bias_correction must be True or False, not {bias_correction!r}.")
         self.bias_correction = bias_correction
-        self.not_decayed = tuple(_checked_patterns("not_decayed", not_decayed))
-        self.rates = _checked_rates(rates)
+        self.not_decayed = tuple(_check_patterns("not_decayed", not_decayed))
+        self.rates = _check_rates(rates)
         # The variable of a schedule such as `TimeBudget` is part of the state of a step.
         self._of_schedule = getattr(learning_rate, "variable", None)
         # A namespace hides these variables from Keras and from checkpoints.
@@ -183,22 +183,22 @@ class MomentOptimizer(OptimizerHooks, keras.optimizers.Optimizer):
     def _apply_weight_decay(self, variables):
         pass  # `update_step` applies the decay
 
-    def _scalars(self, learning_rate, variable, index):
+    def _select_scalars(self, learning_rate, variable, index):
         # They are computed for all variables at once, because BERT's graph would otherwise have
         # thousands of operations.
         key = id(learning_rate), variable.dtype
         if key not in self._this_step.scalars:
-            self._this_step.scalars[key] = self._new_scalars(learning_rate, variable.dtype)
+            self._this_step.scalars[key] = self._compute_scalars(learning_rate, variable.dtype)
         return self._this_step.scalars[key][index]
 
-    def _new_scalars(self, learning_rate, dtype):
+    def _compute_scalars(self, learning_rate, dtype):
         # The corrections must use the same rounded betas as the fused operation.
         betas = [float(np.float32(beta)) for beta in (self.beta_1, self.beta_2)]
         rates = ops.cast(learning_rate, "float32") * np.array(self._factors, "float32")
         first = second = ops.ones_like(rates)
         if self.bias_correction:
             steps = ops.cast(ops.maximum(self.steps, 1), "float32")
-            first, second = (_correction(beta, steps) for beta in betas)
+            first, second = (_compute_correction(beta, steps) for beta in betas)
         correction = ops.sqrt(second) / first
         vectors = {
             "learning_rate": rates,
@@ -225,19 +225,19 @@ class MomentOptimizer(OptimizerHooks, keras.optimizers.Optimizer):
         }
 
 
-def _correction(beta, steps):
+def _compute_correction(beta, steps):
     # 1 - beta ** steps; expm1 avoids the loss of four digits in float32
     return -ops.expm1(steps * math.log(beta)) if beta else ops.ones_like(steps)
 
 
-def _in_float32(name, value, annotation):
+def _check_in_float32(name, value, annotation):
     """Checks a number, also after rounding to float32, where 1e-50 becomes 0."""
     value = check(name, value, annotation)
     check(name, float(np.float32(value)), annotation)
     return value
 
 
-def _checked_patterns(name, patterns):
+def _check_patterns(name, patterns):
     try:
         patterns = (patterns,) if isinstance(patterns, str) else tuple(patterns)
         for pattern in patterns:
@@ -249,7 +249,7 @@ def _checked_patterns(name, patterns):
     return patterns
 
 
-def _checked_rates(rates):
+def _check_rates(rates):
     try:
         pairs = [(pattern, factor) for pattern, factor in rates if isinstance(pattern, str)]
         complete = len(pairs) == len(rates)
@@ -257,7 +257,7 @@ def _checked_rates(rates):
         complete = False
     if not complete:
         raise InputError(f"rates must be (regular expression, number) pairs. Received: {rates!r}")
-    patterns = _checked_patterns("rates", [pattern for pattern, _ in pairs])
+    patterns = _check_patterns("rates", [pattern for pattern, _ in pairs])
     factors = [check("a factor of rates", factor, NonNegativeFloat) for _, factor in pairs]
     return list(zip(patterns, factors))
 
@@ -296,7 +296,7 @@ class AdamW(MomentOptimizer):
         self, gradient: Tensor, variable: keras.Variable, learning_rate: Tensor
     ) -> None:
         index = index_of(self, variable)
-        scalars = self._scalars(learning_rate, variable, index)
+        scalars = self._select_scalars(learning_rate, variable, index)
         if self.weight_decay and self._is_decayed[index]:
             self.assign_sub(variable, variable * scalars.decay)
         _update(variable, self._momentums[index], self._velocities[index], gradient, scalars)
@@ -310,7 +310,7 @@ def update_moments(
     v.assign(v + (gradient * gradient - v) * (1 - scalars.beta_2))
 
 
-def _plain_update(weight, m, v, gradient, scalars):
+def _update_unfused(weight, m, v, gradient, scalars):
     update_moments(m, v, gradient, scalars)
     weight.assign(weight - scalars.step_size * m / (ops.sqrt(v) + scalars.epsilon))
 
@@ -319,11 +319,11 @@ if keras.backend.backend() == "tensorflow":
     import tensorflow as tf
 
     def _update(weight, m, v, gradient, scalars):
-        # `ResourceApplyAdam` is 3 to 4 times faster on CPUs than `_plain_update`, because it reads
-        # and writes memory less often.
+        # `ResourceApplyAdam` is 3 to 4 times faster on CPUs than `_update_unfused`, because it
+        # reads and writes memory less often.
         gradient = tf.convert_to_tensor(gradient)
         if weight.dtype != tf.float32:  # In bfloat16, a beta of 0.999 becomes 1.
-            return _plain_update(weight, m, v, gradient, scalars)
+            return _update_unfused(weight, m, v, gradient, scalars)
         tf.raw_ops.ResourceApplyAdam(
             var=weight.handle,
             m=m.value.handle,
@@ -338,7 +338,7 @@ if keras.backend.backend() == "tensorflow":
             grad=tf.cast(gradient, tf.float32),
         )
 else:
-    _update = _plain_update
+    _update = _update_unfused
 
 
 def default_optimizer(

@@ -5,8 +5,8 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_bert_impl.internals import index_of
 from keras_bert_impl.training.optimizers.adamw import MomentOptimizer, update_moments
+from keras_bert_impl.utils.internals import index_of
 
 if keras.backend.backend() == "tensorflow":
     from tensorflow import convert_to_tensor as _dense  # also converts IndexedSlices
@@ -39,23 +39,23 @@ class LAMB(MomentOptimizer):
 
     def update_step(self, gradient: Any, variable: keras.Variable, learning_rate: Any) -> None:
         index = index_of(self, variable)
-        scalars = self._scalars(learning_rate, variable, index)
+        scalars = self._select_scalars(learning_rate, variable, index)
         m, v = self._momentums[index], self._velocities[index]
         update_moments(m, v, _dense(gradient), scalars)
         update = scalars.correction * m / (ops.sqrt(v) + scalars.epsilon)
         step_size = scalars.learning_rate
         if self._is_decayed[index]:
             update = update + self.weight_decay * variable
-            step_size = step_size * _trust_ratio(variable, update)
+            step_size = step_size * _compute_trust_ratio(variable, update)
         self.assign_sub(variable, step_size * update)
 
 
-def _trust_ratio(weight, update):
-    weight_norm, update_norm = _norm(weight), _norm(update)
-    known = ops.logical_and(weight_norm > 0, update_norm > 0)
-    ratio = ops.where(known, weight_norm / ops.where(known, update_norm, 1.0), 1.0)
+def _compute_trust_ratio(weight, update):
+    weight_norm, update_norm = _compute_norm(weight), _compute_norm(update)
+    has_norms = ops.logical_and(weight_norm > 0, update_norm > 0)
+    ratio = ops.where(has_norms, weight_norm / ops.where(has_norms, update_norm, 1.0), 1.0)
     return ops.cast(ratio, update.dtype)
 
 
-def _norm(tensor):
+def _compute_norm(tensor):
     return ops.sqrt(ops.sum(ops.square(ops.cast(tensor, "float32"))))

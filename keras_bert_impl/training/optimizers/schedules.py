@@ -8,9 +8,10 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_bert_impl.internals import learning_rate_of
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.settings import (
+from keras_bert_impl.training.strategy import mean_of_workers
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.internals import learning_rate_of
+from keras_bert_impl.utils.settings import (
     Fraction,
     NonNegativeFloat,
     NonNegativeInt,
@@ -19,7 +20,6 @@ from keras_bert_impl.io.settings import (
     Share,
     check,
 )
-from keras_bert_impl.training.strategy import mean_of_workers
 
 
 class WarmupSchedule(keras.optimizers.schedules.LearningRateSchedule):
@@ -68,7 +68,9 @@ class LinearWarmupDecay(WarmupSchedule):
 
     def factor(self, step: Any) -> Any:
         fall = (self.total_steps - step) / (self.total_steps - self.warmup_steps)
-        return ops.where(step < self.warmup_steps, _rise(self, step), ops.maximum(fall, 0.0))
+        return ops.where(
+            step < self.warmup_steps, _compute_rise(self, step), ops.maximum(fall, 0.0)
+        )
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
@@ -85,9 +87,9 @@ class CosineWarmupDecay(WarmupSchedule):
     """
 
     def factor(self, step: Any) -> Any:
-        done = (step - self.warmup_steps) / (self.total_steps - self.warmup_steps)
-        fall = _half_cosine(ops.minimum(done, 1.0))
-        return ops.where(step < self.warmup_steps, _rise(self, step), fall)
+        fraction = (step - self.warmup_steps) / (self.total_steps - self.warmup_steps)
+        fall = _compute_half_cosine(ops.minimum(fraction, 1.0))
+        return ops.where(step < self.warmup_steps, _compute_rise(self, step), fall)
 
 
 @keras.saving.register_keras_serializable("keras_bert_impl")
@@ -114,15 +116,15 @@ class OneCycle(WarmupSchedule):
         peak_step = self.warmup_steps - 1
         rise = ops.minimum(step / max(peak_step, 1), 1.0)
         fall = ops.minimum((step - peak_step) / (self.total_steps - 1 - peak_step), 1.0)
-        rising = 1 + (first - 1) * _half_cosine(rise)
-        return ops.where(step < peak_step, rising, last + (1 - last) * _half_cosine(fall))
+        rising = 1 + (first - 1) * _compute_half_cosine(rise)
+        return ops.where(step < peak_step, rising, last + (1 - last) * _compute_half_cosine(fall))
 
 
-def _rise(schedule, step):
+def _compute_rise(schedule, step):
     return (step + 1) / max(schedule.warmup_steps, 1)
 
 
-def _half_cosine(fraction):
+def _compute_half_cosine(fraction):
     """Returns half a cosine that falls from 1 at `fraction=0` to 0 at `fraction=1`."""
     return (1 + ops.cos(math.pi * fraction)) / 2
 

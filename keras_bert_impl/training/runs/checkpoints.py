@@ -16,8 +16,6 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.paths import local_path
 from keras_bert_impl.training.jax_devices import whole_value
 from keras_bert_impl.training.runs.reports import KEY
 from keras_bert_impl.training.strategy import (
@@ -26,6 +24,8 @@ from keras_bert_impl.training.strategy import (
     num_workers,
     number_of_chief,
 )
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.io.paths import local_path
 
 _LOG = logging.getLogger(__name__)
 
@@ -139,16 +139,16 @@ class RunCheckpoint(keras.callbacks.Callback):
         self.batches = 0  # finished batches of the current epoch in the restored checkpoint
         self._saved_at = time.monotonic()
         self._strategy = model.distribute_strategy
-        self._variables = [*_variables(model), *more]
+        self._variables = [*_list_variables(model), *more]
         self._epochs = tf.Variable(0, dtype=tf.int64)
         self._seed = tf.Variable(seed, dtype=tf.int64)
-        self._saved = [_of_tensorflow(variable) for variable in self._variables]
-        self._checkpoint = self._checkpoint_of(self._saved)
+        self._saved = [_convert_to_tensorflow(variable) for variable in self._variables]
+        self._checkpoint = self._build_checkpoint(self._saved)
         # A checkpoint within an epoch also contains the metrics so far, in one array, because
         # Keras creates the metrics in `fit`.
         self._batches = tf.Variable(0, dtype=tf.int64)
         self._metrics = tf.Variable([], dtype=tf.float64, shape=[None])
-        self._within = self._checkpoint_of(
+        self._within = self._build_checkpoint(
             self._saved, batches=self._batches, metrics=self._metrics
         )
         # All workers must save, but only the chief's files are kept.
@@ -157,7 +157,7 @@ class RunCheckpoint(keras.callbacks.Callback):
     def restore(self) -> int:
         """Restores the newest readable checkpoint; returns its number of epochs, or 0."""
         last = None if self._num_epochs is None else (self._num_epochs, 0)
-        paths = _newest_first(self._directory, last)
+        paths = _list_checkpoints(self._directory, last)
         seed = int(self._seed.numpy())
         for path in paths:
             try:
@@ -171,7 +171,7 @@ class RunCheckpoint(keras.callbacks.Callback):
                     f"{path} belongs to a run with seed {self._seed.numpy()}, not {seed}. Use "
                     f"seed {self._seed.numpy()}, or another run directory."
                 )
-            _, self.batches = _position(path)
+            _, self.batches = _parse_position(path)
             return int(self._epochs.numpy())
         if paths:
             raise InputError(
@@ -198,7 +198,7 @@ class RunCheckpoint(keras.callbacks.Callback):
     def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         self._epoch = epoch
         if self.batches:  # Keras has reset the metrics.
-            values, variables = self._metrics.numpy(), _metrics_of(self.model)
+            values, variables = self._metrics.numpy(), _list_metrics(self.model)
             ends = np.cumsum([math.prod(variable.shape) for variable in variables])
             for part, variable in zip(np.split(values, ends[:-1]), variables, strict=True):
                 variable.assign(part.reshape(variable.shape).astype(variable.dtype))
@@ -206,7 +206,7 @@ class RunCheckpoint(keras.callbacks.Callback):
     def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
         is_last = batch + 1 == self.params["steps"]
         if self._minutes is not None and not is_last and self._is_due(batch):
-            values = [whole_value(variable).ravel() for variable in _metrics_of(self.model)]
+            values = [whole_value(variable).ravel() for variable in _list_metrics(self.model)]
             self._metrics.assign(np.concatenate(values))
             self.save(self._epoch, self.batches + batch + 1)
 
@@ -240,9 +240,9 @@ class RunCheckpoint(keras.callbacks.Callback):
                 "space and run the same command again."
             ) from error
         has_best = self._best is not None and self._best.scores
-        kept = str(directory / f"ckpt-{self._best.best}") if has_best else None
-        for path in _newest_first(directory, (epochs, batches))[self._max_to_keep :]:
-            if path != kept:
+        best_path = str(directory / f"ckpt-{self._best.best}") if has_best else None
+        for path in _list_checkpoints(directory, (epochs, batches))[self._max_to_keep :]:
+            if path != best_path:
                 # The index is deleted first. The other files alone do not count as a
                 # checkpoint.
                 for file in sorted(directory.glob(f"{Path(path).name}.*"), reverse=True):
@@ -257,18 +257,18 @@ class RunCheckpoint(keras.callbacks.Callback):
 
     def _restore_from(self, path):
         _check_number(path)
-        saved = _saved_shapes(path)
+        saved = _read_saved_shapes(path)
         variables = self._variables
-        checkpoint = self._within if _position(path)[1] else self._checkpoint
+        checkpoint = self._within if _parse_position(path)[1] else self._checkpoint
         _check_model(path, saved, variables)
         checkpoint.restore(path).assert_consumed()
         if _ARE_COPIES:
             for copy, variable in zip(self._saved, variables, strict=True):
                 variable.assign(copy.numpy())
 
-    def _checkpoint_of(self, variables, **more):
+    def _build_checkpoint(self, variables, **extra_variables):
         state = tf.train.Checkpoint(
-            variables=variables, epochs=self._epochs, seed=self._seed, **more
+            variables=variables, epochs=self._epochs, seed=self._seed, **extra_variables
         )
         # This creates the variable that `restore` expects in the file.
         assert state.save_counter is not None
@@ -287,23 +287,23 @@ def _check_number(path):
     reader = tf.train.load_checkpoint(path)
     names = [f"{name}/.ATTRIBUTES/VARIABLE_VALUE" for name in ("epochs", "batches")]
     saved = [int(reader.get_tensor(name)) for name in names if reader.has_tensor(name)]
-    if (*saved, 0)[:2] != _position(path):
+    if (*saved, 0)[:2] != _parse_position(path):
         name = "-".join(map(str, ["ckpt", *saved]))
         raise _MisnamedError(f"the file is a renamed {name}")
 
 
-def _position(path):
+def _parse_position(path):
     """Returns (epochs, batches of the next epoch) from the name of a checkpoint file."""
-    found = re.match(r"ckpt-(\d+)(?:-(\d+))?", Path(path).name)
-    return int(found[1]), int(found[2] or 0)
+    match = re.match(r"ckpt-(\d+)(?:-(\d+))?", Path(path).name)
+    return int(match[1]), int(match[2] or 0)
 
 
-def _saved_shapes(path):
+def _read_saved_shapes(path):
     shapes = {}
     for name, shape in tf.train.load_checkpoint(path).get_variable_to_shape_map().items():
-        found = re.fullmatch(r"variables/(\d+)/\.ATTRIBUTES/VARIABLE_VALUE", name)
-        if found:
-            shapes[int(found[1])] = tuple(shape)
+        match = re.fullmatch(r"variables/(\d+)/\.ATTRIBUTES/VARIABLE_VALUE", name)
+        if match:
+            shapes[int(match[1])] = tuple(shape)
     return shapes
 
 
@@ -321,12 +321,12 @@ def _check_model(path, saved, variables):
         )
 
 
-def _of_tensorflow(variable):
+def _convert_to_tensorflow(variable):
     """Returns the underlying `tf.Variable`, or a copy on other backends."""
     return tf.Variable(whole_value(variable), trainable=False) if _ARE_COPIES else variable.value
 
 
-def _variables(model):
+def _list_variables(model):
     with model.distribute_strategy.scope():
         if not model.optimizer.built:
             model.optimizer.build(model.trainable_variables)
@@ -334,12 +334,12 @@ def _variables(model):
     return [*model.variables, *model.optimizer.variables]
 
 
-def _metrics_of(model):
+def _list_metrics(model):
     watch = model.step_watch
     return [*model.metrics_variables, *(watch.variables if watch is not None else ())]
 
 
-def _newest_first(directory, last=None):
+def _list_checkpoints(directory, last=None):
     """Returns the checkpoint paths in a directory, newest first.
 
     Checkpoints after `last` are omitted.
@@ -349,5 +349,5 @@ def _newest_first(directory, last=None):
         for file in directory.glob("ckpt-*.index")
         if re.fullmatch(r"ckpt-\d+(-\d+)?\.index", file.name)
     ]
-    own = (path for path in paths if last is None or _position(path) <= last)
-    return sorted(own, key=_position, reverse=True)
+    earlier_paths = (path for path in paths if last is None or _parse_position(path) <= last)
+    return sorted(earlier_paths, key=_parse_position, reverse=True)

@@ -12,14 +12,14 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_bert_impl.config import EncoderConfig
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.files import clear_errors, replace_file
-from keras_bert_impl.io.progress import Progress, clock
-from keras_bert_impl.io.reading import Document, parse_json_line, read_bytes
-from keras_bert_impl.io.run_files import check_numbers
+from keras_bert_impl.checkpoints.config import EncoderConfig
 from keras_bert_impl.training.optimizers.schedules import TimeBudget
 from keras_bert_impl.training.runs.run_directory import RunDirectory
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.io.files import clear_errors, replace_file
+from keras_bert_impl.utils.io.reading import Document, parse_json_line, read_bytes
+from keras_bert_impl.utils.io.run_files import check_numbers
+from keras_bert_impl.utils.progress import Progress, clock
 
 KEY = "dev_score"  # keys of an epoch in metrics.jsonl
 _SECONDS = 0.4  # seconds of a measurement
@@ -55,7 +55,7 @@ def vocabulary_flops(config: EncoderConfig) -> int:
 @functools.lru_cache
 def matmul_peak(dtype: str = "float32") -> float:
     """Measures the peak rate of large square matrix products on the first device."""
-    ones, multiply = _of_backend(dtype)
+    ones, multiply = _make_matrix_functions(dtype)
     size, best, spent = 512, 0.0, 0.0
     matrix = ones(size)
     multiply(matrix)  # the first call compiles and initializes libraries
@@ -72,7 +72,7 @@ def matmul_peak(dtype: str = "float32") -> float:
     return best
 
 
-def _of_backend(dtype):
+def _make_matrix_functions(dtype):
     """Returns two functions: one creates a matrix of a given size, and one squares a matrix."""
     if keras.backend.backend() == "jax":
         import jax
@@ -242,17 +242,17 @@ def numbers(logs: dict[str, Any], metric: str | None = None) -> list[str]:
 
     `metric` is the displayed name of the score `KEY`.
     """
-    shown = [f"{name} {logs[name]:.4f}" for name in ("loss", "val_loss") if name in logs]
+    texts = [f"{name} {logs[name]:.4f}" for name in ("loss", "val_loss") if name in logs]
     score = _score_of(logs)
     if score is not None:
         name = metric if metric and score == KEY else score
-        shown.append(f"{name} {logs[score]:.4f}")
+        texts.append(f"{name} {logs[score]:.4f}")
     if "learning_rate" in logs:
-        shown.append(f"learning rate {logs['learning_rate']:.2g}")
-    shown += [f"{logs[name]:,.0f} {unit}" for name, unit in _RATES.items() if name in logs][:1]
+        texts.append(f"learning rate {logs['learning_rate']:.2g}")
+    texts += [f"{logs[name]:,.0f} {unit}" for name, unit in _RATES.items() if name in logs][:1]
     if logs.get("seconds_left"):
-        shown.append(f"{clock(logs['seconds_left'])} left")
-    return shown
+        texts.append(f"{clock(logs['seconds_left'])} left")
+    return texts
 
 
 def _score_of(logs):
@@ -289,15 +289,15 @@ class MetricsLog(keras.callbacks.Callback):
         self._budget = budget
         self._start = self._epoch_start = time.monotonic()
         self._initial_step = self._step = initial_step
-        kept = read_metrics(self._path, initial_step)
+        lines = read_metrics(self._path, initial_step)
         with replace_file(self._path) as temporary:
-            text = "".join(f"{json.dumps(line)}\n" for line in kept)
+            text = "".join(f"{json.dumps(line)}\n" for line in lines)
             temporary.write_text(text, encoding="utf-8")
         self._events = EventFile(run.tensorboard, initial_step)
 
     def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         self._epoch_start = time.monotonic()
-        self._waited_before = self._input_wait()
+        self._waited_before = self._read_input_wait()
 
     def on_test_begin(self, logs: dict[str, Any] | None = None) -> None:
         # the time of held-out evaluation does not count as training time
@@ -316,15 +316,15 @@ class MetricsLog(keras.callbacks.Callback):
         logs["learning_rate"] = float(
             keras.ops.convert_to_numpy(self.model.optimizer.learning_rate)
         )
-        logs |= self._speed(steps, now - self._epoch_start)
-        logs["seconds_left"] = round(self._seconds_left(now - self._start), 1)
+        logs |= self._compute_speed(steps, now - self._epoch_start)
+        logs["seconds_left"] = round(self._estimate_seconds_left(now - self._start), 1)
         line = {"step": self._step, "seconds": round(now - self._start, 3), **logs}
         with clear_errors(self._path, "Free some disk space and run the same command again."):
             with open(self._path, "a", encoding="utf-8") as file:
                 file.write(json.dumps(line) + "\n")
             self._events.write(self._step, logs)
 
-    def _speed(self, steps, seconds):
+    def _compute_speed(self, steps, seconds):
         speed = {}
         if self.tokens_per_step is not None:
             tokens = self.tokens_per_step * steps / seconds
@@ -336,33 +336,37 @@ class MetricsLog(keras.callbacks.Callback):
             examples = self.examples_per_step * steps / seconds
             speed["examples_per_second"] = round(examples, 1)
         if self.model.step_watch is not None:
-            waited = self._input_wait() - self._waited_before
+            waited = self._read_input_wait() - self._waited_before
             speed["input_wait"] = round(min(waited / seconds, 1.0), 4)
         return speed
 
-    def _input_wait(self):
+    def _read_input_wait(self):
         watch = self.model.step_watch
         return watch.input_wait() if watch is not None else 0.0
 
-    def _seconds_left(self, seconds):
-        left = (self._total_steps - self._step) * seconds / (self._step - self._initial_step)
+    def _estimate_seconds_left(self, seconds):
+        seconds_left = (
+            (self._total_steps - self._step) * seconds / (self._step - self._initial_step)
+        )
         if self._budget is not None:
-            left = min(left, max(self._budget.seconds - float(self._budget.used.numpy()), 0.0))
-        return left
+            seconds_left = min(
+                seconds_left, max(self._budget.seconds - float(self._budget.used.numpy()), 0.0)
+            )
+        return seconds_left
 
 
 def read_metrics(path: Path, last_step: int) -> list[dict[str, Any]]:
     """Reads `metrics.jsonl` up to a step; drops damaged lines with a warning."""
-    kept = []
+    lines = []
     if path.exists():
         for number, text in enumerate(read_bytes(path).splitlines(), 1):
             try:
                 line = Document(parse_json_line(text), f"{path}, line {number}")
                 if line.integer("step") <= last_step:
-                    kept.append(check_numbers(line))
+                    lines.append(check_numbers(line))
             except (InputError, TypeError, ValueError):  # the line is not a JSON object
                 _LOG.warning("%s: dropped damaged line %d", path, number)
-    return kept
+    return lines
 
 
 class EventFile:

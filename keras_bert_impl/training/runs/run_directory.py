@@ -14,12 +14,12 @@ from typing import Any
 import keras
 import yaml
 
-from keras_bert_impl.io.errors import InputError, listed, shown
-from keras_bert_impl.io.files import claim, replace_file, write_json
-from keras_bert_impl.io.paths import local_path
-from keras_bert_impl.io.run_files import read_run_file
 from keras_bert_impl.training.strategy import is_chief
-from keras_bert_impl.version import DISTRIBUTION, __version__
+from keras_bert_impl.utils.errors import InputError, listed, shown
+from keras_bert_impl.utils.io.files import claim, replace_file, write_json
+from keras_bert_impl.utils.io.paths import local_path
+from keras_bert_impl.utils.io.run_files import read_run_file
+from keras_bert_impl.utils.version import DISTRIBUTION, __version__
 
 # Files of a checkpoint, the folder of a save in progress, and TensorFlow's list of checkpoints.
 _CHECKPOINT = re.compile(r"ckpt-\d+(-\d+)?(\.index|\.data-\d+-of-\d+|_temp)|checkpoint(\.tmp\w*)?")
@@ -58,7 +58,7 @@ class RunDirectory:
                     f"another process is training in {self.path}; wait for it to finish."
                 )
             self._changed = changed_settings(settings)
-            self._begin(to_yaml(settings), resume, may_change, made_of)
+            self._start_run(to_yaml(settings), resume, may_change, made_of)
 
     @property
     def is_finished(self) -> bool:
@@ -69,7 +69,7 @@ class RunDirectory:
         """Adds entries to `data.json`. A resumed run does not compare these entries."""
         write_json(self.data, read_run_file(self.data) | notes)
 
-    def _begin(self, text, resume, may_change, made_of):
+    def _start_run(self, text, resume, may_change, sources):
         notes = {ENVIRONMENT: environment()}
         if self._has_begun():
             if not resume:
@@ -78,12 +78,12 @@ class RunDirectory:
                     "for a new run."
                 )
             self._check_same_settings(yaml.safe_load(text), may_change)
-            if made_of is not None:
-                self._check_same_data(made_of)
+            if sources is not None:
+                self._check_same_data(sources)
                 notes = dict(read_run_file(self.data))
         files = {self._recipe: text}
-        if made_of is not None:
-            notes |= {"changed_settings": self._changed} | made_of
+        if sources is not None:
+            notes |= {"changed_settings": self._changed} | sources
             files[self.data] = json.dumps(notes, indent=2, ensure_ascii=False) + "\n"
         for path, content in files.items():  # The next start writes both files again.
             with replace_file(path) as temporary:
@@ -149,18 +149,18 @@ class RunDirectory:
         write_json(self.scores, scores)
 
 
-def _check_complete(path, before, now, of_what=""):
+def _check_complete(path, before, now, suffix=""):
     missing = [key for key in now if key not in before]
     if missing:
         raise InputError(
-            f"{path} is damaged or from another version: it has no {listed(missing)}{of_what}. "
+            f"{path} is damaged or from another version: it has no {listed(missing)}{suffix}. "
             f"Restore {path.name}, or choose another directory for a new run."
         )
 
 
 def remove_checkpoints(path: str | Path) -> None:
     """Removes the checkpoints of a finished run; continues an interrupted removal."""
-    for file in _checkpoint_files(path):
+    for file in _list_checkpoint_files(path):
         if file.is_dir() and not file.is_symlink():
             shutil.rmtree(file, ignore_errors=True)  # An interrupted save left this folder.
         else:
@@ -170,10 +170,10 @@ def remove_checkpoints(path: str | Path) -> None:
 
 
 def _has_checkpoint(path):
-    return any(file.suffix == ".index" for file in _checkpoint_files(path))
+    return any(file.suffix == ".index" for file in _list_checkpoint_files(path))
 
 
-def _checkpoint_files(path):
+def _list_checkpoint_files(path):
     """Returns the checkpoint files of a run. The folder may contain other files."""
     parent = local_path(path) / "checkpoints"
     folders = [folder for folder in (parent, parent / INTERMEDIATE) if folder.is_dir()]

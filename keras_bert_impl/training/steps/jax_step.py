@@ -18,17 +18,17 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_bert_impl.internals import (
+from keras_bert_impl.layers.basic import dropout_seed as dropout_seed_scope
+from keras_bert_impl.layers.basic import recomputation
+from keras_bert_impl.training.jax_devices import JaxDevices, num_hosts
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.internals import (
     all_layers,
     builds_from_spec,
     call,
     state_kept,
     track_loss,
 )
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.layers.basic import dropout_seed as dropout_seed_scope
-from keras_bert_impl.layers.basic import recomputation
-from keras_bert_impl.training.jax_devices import JaxDevices, num_hosts
 
 _BATCH, _ROWS = "batch", "rows"
 
@@ -53,20 +53,20 @@ def padded_for_devices(data: Any) -> Any:
         return data
 
     @tf.autograph.experimental.do_not_convert
-    def with_more_rows(*batch):
+    def add_rows(*batch):
         batch = batch if len(batch) > 1 else batch[0]
         count = tf.shape(tf.nest.flatten(batch)[0])[0]
 
-        def padded(leaf):
-            more = [[0, -count % parts]] + [[0, 0]] * (leaf.shape.rank - 1)
-            return tf.pad(leaf, more)
+        def pad_leaf(leaf):
+            padding = [[0, -count % parts]] + [[0, 0]] * (leaf.shape.rank - 1)
+            return tf.pad(leaf, padding)
 
         return {
-            _BATCH: tf.nest.map_structure(padded, batch),
+            _BATCH: tf.nest.map_structure(pad_leaf, batch),
             _ROWS: tf.zeros([parts, count], tf.int8),
         }
 
-    return data.map(with_more_rows)
+    return data.map(add_rows)
 
 
 def without_padding(data: Any) -> Any:
@@ -85,7 +85,7 @@ def over_micro_batches(add: Callable, sums: Any, batch: Any, count: int) -> Any:
         parts = split, jax.numpy.arange(count)
         return jax.lax.scan(lambda sums, part: (add(sums, *part), None), sums, parts)[0]
     for index in range(min(count, num_rows)):
-        sums = add(sums, _every(batch, index, count), index)
+        sums = add(sums, _take_every(batch, index, count), index)
     return sums
 
 
@@ -97,14 +97,14 @@ def of_micro_batches(function: Callable, batch: Any, count: int) -> Any:
     num_rows = jax.tree.leaves(batch)[0].shape[0]
     if num_rows % count == 0:
         split = jax.tree.map(lambda leaf: _split(leaf, count), batch)
-        found = jax.lax.map(lambda part: function(*part), (split, jax.numpy.arange(count)))
-        return found.swapaxes(0, 1).reshape(num_rows, *found.shape[2:])
+        micro_outputs = jax.lax.map(lambda part: function(*part), (split, jax.numpy.arange(count)))
+        return micro_outputs.swapaxes(0, 1).reshape(num_rows, *micro_outputs.shape[2:])
     outputs = None
     for index in range(min(count, num_rows)):
-        found = function(_every(batch, index, count), index)
+        micro_outputs = function(_take_every(batch, index, count), index)
         if outputs is None:
-            outputs = jax.numpy.zeros((num_rows, *found.shape[1:]), found.dtype)
-        outputs = outputs.at[index::count].set(found)
+            outputs = jax.numpy.zeros((num_rows, *micro_outputs.shape[1:]), micro_outputs.dtype)
+        outputs = outputs.at[index::count].set(micro_outputs)
     return outputs
 
 
@@ -112,7 +112,7 @@ def _split(rows, count):
     return rows.reshape(-1, count, *rows.shape[1:]).swapaxes(0, 1)
 
 
-def _every(batch, first, count):
+def _take_every(batch, first, count):
     return jax.tree.map(lambda leaf: leaf[first::count], batch)
 
 
@@ -128,19 +128,19 @@ def are_always_zero(function: Callable, *arguments: Any) -> list[bool]:
         else:
             made_by |= dict.fromkeys(step.outvars, step)
 
-    def computed(value):
+    def compute(value):
         if not _is_variable(value):
             return value.val
         if value not in constants:
             step = made_by[value]
-            results = step.primitive.bind(*map(computed, step.invars), **step.params)
+            results = step.primitive.bind(*map(compute, step.invars), **step.params)
             results = results if step.primitive.multiple_results else [results]
             constants.update(zip(step.outvars, results))
         return constants[value]
 
     with jax.ensure_compile_time_eval():
         return [
-            not (_is_variable(value) and value in variables) and not np.any(computed(value))
+            not (_is_variable(value) and value in variables) and not np.any(compute(value))
             for value in program.jaxpr.outvars
         ]
 
@@ -188,7 +188,7 @@ class JaxStep(_Mixin):
         return [*variables, *read]
 
     @contextlib.contextmanager
-    def _fitting(self, arguments):
+    def _prepare_fit(self, arguments):
         steps_per_epoch = arguments.get("steps_per_epoch")
         if steps_per_epoch and steps_per_epoch % self.steps_per_execution:
             raise InputError(
@@ -221,111 +221,118 @@ class JaxStep(_Mixin):
 
     def train_step(self, state: tuple, data: Any) -> tuple[dict[str, Any], tuple]:
         """Runs one optimizer step; returns (metric results, new state)."""
-        trainable, others, of_optimizer, of_metrics = state
+        trainable, non_trainable, optimizer_values, metric_values = state
         batch = keras.utils.unpack_x_y_sample_weight(without_padding(data))
-        totals = self._totals(*batch, training=True)
-        seed = self._step_seed(of_optimizer)
-        loss, gradients, others, of_metrics = self._accumulate(
-            trainable, others, of_metrics, batch, totals, seed
+        totals = self._compute_totals(*batch, training=True)
+        seed = self._compute_step_seed(optimizer_values)
+        loss, gradients, non_trainable, metric_values = self._sum_micro_batches(
+            trainable, non_trainable, metric_values, batch, totals, seed
         )
-        trainable, of_optimizer = self._updated(trainable, others, of_optimizer, gradients)
-        logs, of_metrics = self._logs(of_metrics, batch, loss, gradients)
-        return logs, (trainable, others, of_optimizer, of_metrics)
+        trainable, optimizer_values = self._apply_gradients(
+            trainable, non_trainable, optimizer_values, gradients
+        )
+        logs, metric_values = self._update_logs(metric_values, batch, loss, gradients)
+        return logs, (trainable, non_trainable, optimizer_values, metric_values)
 
     def test_step(self, state: tuple, data: Any) -> tuple[dict[str, Any], tuple]:
         """Returns (loss and metrics of the global batch, new state)."""
         batch = x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(without_padding(data))
         variables = self.trainable_variables, self.non_trainable_variables, self.metrics_variables
-        with _values(sum(variables, []), sum(map(list, state), [])) as scope:
+        with _replace_values(sum(variables, []), sum(map(list, state), [])) as scope:
             y_pred = self._forward(x, training=False)
-            totals = self._totals(*batch, training=False)
-            loss = self._share(x, y, y_pred, sample_weight, totals, training=False)
+            totals = self._compute_totals(*batch, training=False)
+            loss = self._compute_loss_share(x, y, y_pred, sample_weight, totals, training=False)
             self._update_metrics(x, y, y_pred, sample_weight)
-            self._track_loss(loss, batch)
+            self._record_loss(loss, batch)
             logs = self._check_logs(self.get_metrics_result())
         logs = {name: logs[name] for name in logs if name not in _TRAINING_ALONE}
-        return logs, tuple(_now(scope, part) for part in variables)
+        return logs, tuple(_read_values(scope, part) for part in variables)
 
     def predict_step(self, state: tuple, data: Any) -> tuple[Any, Any]:
         """Returns (predictions for the global batch, non-trainable values)."""
-        outputs, others = super().predict_step(state, without_padding(data))
-        return self.scores(outputs), others
+        outputs, non_trainable = super().predict_step(state, without_padding(data))
+        return self.scores(outputs), non_trainable
 
     _forward = call
 
-    def _track_loss(self, loss, batch):
+    def _record_loss(self, loss, batch):
         # As in Keras, a batch is weighted by its number of examples in the mean over an epoch.
         track_loss(self, loss, jax.tree.leaves(batch)[0].shape[0])
 
-    def _step_seed(self, of_optimizer):
-        with _values(self.optimizer.variables, of_optimizer):
+    def _compute_step_seed(self, optimizer_values):
+        with _replace_values(self.optimizer.variables, optimizer_values):
             step = ops.convert_to_tensor(self.optimizer.iterations)
         return jax.random.fold_in(jax.random.PRNGKey(self._dropout_seed), step)
 
-    def _accumulate(self, trainable, others, of_metrics, batch, totals, seed):
+    def _sum_micro_batches(self, trainable, non_trainable, metric_values, batch, totals, seed):
         """Returns (loss, gradients, non-trainable values, metric values)."""
-        share_and_gradients = jax.value_and_grad(self._share_and_state, has_aux=True)
+        share_and_gradients = jax.value_and_grad(self._compute_share_and_state, has_aux=True)
 
         def add(sums, rows, index):
-            loss, gradients, others, of_metrics = sums
-            (share, (y_pred, others)), more = share_and_gradients(
-                trainable, others, rows, totals, jax.random.fold_in(seed, index)
+            loss, gradients, non_trainable, metric_values = sums
+            (share, (y_pred, non_trainable)), micro_gradients = share_and_gradients(
+                trainable, non_trainable, rows, totals, jax.random.fold_in(seed, index)
             )
             x, y, sample_weight = rows
             # A metric, such as those for a CRF, may read the weights.
             weights = [*self.trainable_variables, *self.non_trainable_variables]
             variables = [*self.metrics_variables, *weights]
-            with _values(variables, [*of_metrics, *trainable, *others]) as metrics:
+            with _replace_values(
+                variables, [*metric_values, *trainable, *non_trainable]
+            ) as metrics:
                 self._update_metrics(x, y, y_pred, sample_weight)
-            gradients = [a + b for a, b in zip(gradients, more)]
-            of_metrics = _now(metrics, self.metrics_variables)
-            return loss + share, gradients, others, of_metrics
+            gradients = [a + b for a, b in zip(gradients, micro_gradients)]
+            metric_values = _read_values(metrics, self.metrics_variables)
+            return loss + share, gradients, non_trainable, metric_values
 
-        sums = 0.0, [ops.zeros_like(value) for value in trainable], others, of_metrics
+        sums = 0.0, [ops.zeros_like(value) for value in trainable], non_trainable, metric_values
         loss, gradients, *state = over_micro_batches(add, sums, batch, self._accumulation_steps)
-        is_connected = self._are_connected(trainable, others, batch, totals, seed)
-        gradients = [g if known else None for g, known in zip(gradients, is_connected)]
+        is_connected = self._are_connected(trainable, non_trainable, batch, totals, seed)
+        gradients = [g if connected else None for g, connected in zip(gradients, is_connected)]
         return loss, gradients, *state
 
     def _are_connected(self, *arguments):
         """Returns whether the loss depends on each trainable variable."""
         key = [id(variable) for variable in self.trainable_variables]
         if self._connected is None or self._connected[0] != key:
-            gradients = jax.grad(lambda *given: self._share_and_state(*given)[0])
+            gradients = jax.grad(lambda *inputs: self._compute_share_and_state(*inputs)[0])
             is_zero = are_always_zero(gradients, *arguments)
             self._connected = key, [not zero for zero in is_zero]
         return self._connected[1]
 
-    def _updated(self, trainable, others, of_optimizer, gradients):
+    def _apply_gradients(self, trainable, non_trainable, optimizer_values, gradients):
         """Returns the values of trainable and optimizer variables after an update."""
-        own, optimizer = self.trainable_variables, self.optimizer
-        variables = [*own, *self.non_trainable_variables, *optimizer.variables]
-        with _values(variables, [*trainable, *others, *of_optimizer]) as scope:
-            optimizer.apply(gradients, own)
-        return _now(scope, own), _now(scope, optimizer.variables)
+        weights, optimizer = self.trainable_variables, self.optimizer
+        variables = [*weights, *self.non_trainable_variables, *optimizer.variables]
+        with _replace_values(variables, [*trainable, *non_trainable, *optimizer_values]) as scope:
+            optimizer.apply(gradients, weights)
+        return _read_values(scope, weights), _read_values(scope, optimizer.variables)
 
-    def _share_and_state(self, trainable, others, batch, totals, seed):
+    def _compute_share_and_state(self, trainable, non_trainable, batch, totals, seed):
         """Returns (loss of this micro-batch, (predictions, non-trainable values))."""
         x, y, sample_weight = batch
-        with self._training_scope(trainable, others, seed) as scope:
+        with self._open_training_scope(trainable, non_trainable, seed) as scope:
             y_pred = self._forward(x, training=True)
-            share = self._share(x, y, y_pred, sample_weight, totals, training=True)
-        return ops.cast(share, "float32"), (y_pred, _now(scope, self.non_trainable_variables))
+            share = self._compute_loss_share(x, y, y_pred, sample_weight, totals, training=True)
+        values = _read_values(scope, self.non_trainable_variables)
+        return ops.cast(share, "float32"), (y_pred, values)
 
     @contextlib.contextmanager
-    def _training_scope(self, trainable, others, seed):
+    def _open_training_scope(self, trainable, non_trainable, seed):
         variables = [*self.trainable_variables, *self.non_trainable_variables]
-        with _values(variables, [*trainable, *others]) as scope:
+        with _replace_values(variables, [*trainable, *non_trainable]) as scope:
             with dropout_seed_scope(seed), recomputation(self._remat):
                 yield scope
 
-    def _logs(self, of_metrics, batch, loss, gradients):
+    def _update_logs(self, metric_values, batch, loss, gradients):
         """Updates the loss and the step statistics. Returns (metric results, new metric values)."""
-        with _values(self.metrics_variables, of_metrics) as metrics:
-            self._track_loss(loss, batch)
+        with _replace_values(self.metrics_variables, metric_values) as metrics:
+            self._record_loss(loss, batch)
             if self._highest_loss is not None:
-                known = [gradient for gradient in gradients if gradient is not None]
-                norm = ops.sqrt(sum(ops.sum(ops.square(gradient)) for gradient in known))
+                connected_gradients = [gradient for gradient in gradients if gradient is not None]
+                norm = ops.sqrt(
+                    sum(ops.sum(ops.square(gradient)) for gradient in connected_gradients)
+                )
                 has_norm = ops.isfinite(norm)
                 self._gradient_norm.update_state(
                     ops.where(has_norm, norm, 0.0), sample_weight=ops.cast(has_norm, "float32")
@@ -333,7 +340,7 @@ class JaxStep(_Mixin):
                 is_fine = ops.logical_and(ops.isfinite(loss), has_norm)
                 self._highest_loss.update_state(ops.where(is_fine, loss, float("inf")))
             logs = self._check_logs(self.get_metrics_result())
-        return logs, _now(metrics, self.metrics_variables)
+        return logs, _read_values(metrics, self.metrics_variables)
 
 
 _TRAINING_ALONE = ("gradient_norm", "highest_loss")
@@ -353,10 +360,10 @@ class _Highest(keras.metrics.Metric):
         return ops.convert_to_tensor(self._highest)
 
 
-def _values(variables, values):
+def _replace_values(variables, values):
     """Returns a scope in which `variables` have `values`. Assignments have no effect outside."""
     return keras.StatelessScope(state_mapping=list(zip(variables, values, strict=True)))
 
 
-def _now(scope, variables):
+def _read_values(scope, variables):
     return [scope.get_current_value(variable) for variable in variables]

@@ -7,7 +7,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.utils.errors import InputError
 
 _NOT_DIVISIBLE = "accumulation_steps does not divide the batch"
 
@@ -44,7 +44,7 @@ def micro_batch(batch: Any, index: tf.Tensor, count: int, exact: bool) -> Any:
             f"Received: a batch of {static} examples"
         )
 
-    def rows(leaf):
+    def slice_rows(leaf):
         if leaf is None:
             return None
         if static is None and not exact:
@@ -54,7 +54,7 @@ def micro_batch(batch: Any, index: tf.Tensor, count: int, exact: bool) -> Any:
         begin = tf.stack([index * size] + [0] * (leaf.shape.rank - 1))
         return tf.slice(leaf, begin, tf.concat([[size], tf.shape(leaf)[1:]], axis=0))
 
-    return tf.nest.map_structure(rows, batch)
+    return tf.nest.map_structure(slice_rows, batch)
 
 
 def assert_divisible(batch: Any, count: int) -> None:
@@ -107,8 +107,8 @@ class StepWatch:
         else:
             norm /= loss_scale
         # `where` is used because infinity times a weight of 0 is NaN.
-        known = tf.where(has_norm, norm, 0.0)
-        self._norm.update_state(known, sample_weight=tf.cast(has_norm, tf.float32))
+        finite_norm = tf.where(has_norm, norm, 0.0)
+        self._norm.update_state(finite_norm, sample_weight=tf.cast(has_norm, tf.float32))
         loss = tf.where(is_fine, loss, float("inf"))
         self._highest.assign(tf.maximum(self._highest.value, loss))
 

@@ -8,14 +8,14 @@ from typing import Annotated, Any, NamedTuple
 import keras
 from keras import ops
 
-from keras_bert_impl.internals import (
+from keras_bert_impl.utils.errors import InputError, listed
+from keras_bert_impl.utils.internals import (
     compiled_loss,
     compute_loss,
     results_or_logs,
     variables_of,
 )
-from keras_bert_impl.io.errors import InputError, listed
-from keras_bert_impl.io.settings import OneOf, PositiveInt, check
+from keras_bert_impl.utils.settings import OneOf, PositiveInt, check
 
 # For type checks, the base class is `keras.Model`, because the mixins use its attributes.
 _Step: Any
@@ -49,7 +49,7 @@ else:
             super().compile(*args, **kwargs)
 
         @contextlib.contextmanager
-        def _fitting(self, arguments):
+        def _prepare_fit(self, arguments):
             yield arguments
 
     _Step = _StockStep
@@ -162,11 +162,11 @@ class ReplicatedTrainer(_Step):
         options = _StepOptions(accumulation_steps, dropout_seed, objective, remat, watch_steps)
         self._compile(options, *args, **kwargs)
         self._check_optimizer()
-        given = inspect.signature(keras.Model.compile).bind(self, *args, **kwargs).arguments
-        del given["self"]
+        arguments = inspect.signature(keras.Model.compile).bind(self, *args, **kwargs).arguments
+        del arguments["self"]
         # A namespace hides the metrics from Keras.
         self._compiled = SimpleNamespace(
-            arguments=given | options._asdict(), lost=None, logged=set()
+            arguments=arguments | options._asdict(), lost=None, logged=set()
         )
         self.note_trained_variables()
 
@@ -199,8 +199,8 @@ class ReplicatedTrainer(_Step):
         arguments = dict(self.compile_arguments())
         objective = arguments.pop("objective", None)
         lost = self._compiled.lost if objective is None else type(objective).__name__
-        own = {"lost_objective": lost, "only_for": OwnModel()}
-        return keras.saving.serialize_keras_object(arguments | own)
+        additions = {"lost_objective": lost, "only_for": OwnModel()}
+        return keras.saving.serialize_keras_object(arguments | additions)
 
     def compile_from_config(self, config: dict[str, Any]) -> None:
         """Compiles the model with the saved arguments.
@@ -231,22 +231,22 @@ class ReplicatedTrainer(_Step):
         Raises:
             InputError: the model was loaded from a file and had an objective, which is not saved.
         """
-        with self._fitting({"x": x, **kwargs}) as arguments:
+        with self._prepare_fit({"x": x, **kwargs}) as arguments:
             return super().fit(arguments.pop("x"), *args, **arguments)
 
     @contextlib.contextmanager
-    def _fitting(self, arguments):
+    def _prepare_fit(self, arguments):
         self._check_objective()
         self._check_optimizer()
-        with super()._fitting(arguments) as arguments:
+        with super()._prepare_fit(arguments) as arguments:
             yield arguments
 
     def _check_optimizer(self):
         optimizer = getattr(self.optimizer, "inner_optimizer", self.optimizer)
         if optimizer is None or not optimizer.built:
             return
-        known = {id(variable) for variable in variables_of(optimizer)}
-        unknown = [v.path for v in self.trainable_variables if id(v) not in known]
+        optimizer_ids = {id(variable) for variable in variables_of(optimizer)}
+        unknown = [v.path for v in self.trainable_variables if id(v) not in optimizer_ids]
         if unknown:
             raise InputError(
                 f"the optimizer was built without {len(unknown)} of the trainable weights, such as "
@@ -313,7 +313,7 @@ class ReplicatedTrainer(_Step):
         totals = self.loss_totals(x, y, sample_weight)
         share = self.loss_share(x, y, y_pred, sample_weight, totals)
         examples = num_examples(x, y)
-        return self._with_added_losses(share, examples, examples)
+        return self._add_layer_losses(share, examples, examples)
 
     # === For the steps of the backends ===
 
@@ -331,28 +331,28 @@ class ReplicatedTrainer(_Step):
                 "y_pred, sample_weight, totals) instead."
             )
 
-    def _trained_for(self):
+    def _choose_loss_owner(self):
         # This is not a property, because Keras follows properties when it saves and would visit the
         # model again.
         return self if self._objective is None else self._objective
 
-    def _totals(self, x, y, sample_weight, training):
+    def _compute_totals(self, x, y, sample_weight, training):
         """Returns the loss totals and the number of examples of this replica."""
-        owner = self._trained_for() if training else self
+        owner = self._choose_loss_owner() if training else self
         return owner.loss_totals(x, y, sample_weight), num_examples(x, y)
 
-    def _share(self, x, y, y_pred, sample_weight, totals, training):
+    def _compute_loss_share(self, x, y, y_pred, sample_weight, totals, training):
         """Returns a micro-batch's contribution to the loss of the global batch."""
         if self._has_own_loss:
             return compute_loss(self, x, y, y_pred, sample_weight, training)
-        owner = self._trained_for() if training else self
+        owner = self._choose_loss_owner() if training else self
         totals, examples = totals
         share = owner.loss_share(x, y, y_pred, sample_weight, totals)
-        return self._with_added_losses(share, num_examples(x, y), examples)
+        return self._add_layer_losses(share, num_examples(x, y), examples)
 
-    def _with_added_losses(self, share, own, examples):
+    def _add_layer_losses(self, share, micro_examples, examples):
         for loss in self.losses:
-            share += ops.cast(ops.sum(loss), "float32") * own / examples
+            share += ops.cast(ops.sum(loss), "float32") * micro_examples / examples
         return share
 
     def _update_metrics(self, x, y, y_pred, sample_weight):
@@ -383,7 +383,7 @@ def num_examples(*parts: Any) -> Any:
     Args:
         *parts: nested structures of tensors `[batch, ...]`. Some may be None, but not all.
     """
-    given = [leaf for leaf in keras.tree.flatten(parts) if leaf is not None]
-    if not given:
+    leaves = [leaf for leaf in keras.tree.flatten(parts) if leaf is not None]
+    if not leaves:
         raise InputError("the loss of a batch needs x, y or y_pred. Received: None for each.")
-    return ops.cast(ops.shape(given[0])[0], "float32")
+    return ops.cast(ops.shape(leaves[0])[0], "float32")

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.utils.errors import InputError
 
 _Mixin: Any = object  # The methods use attributes of `keras.Model`, which is a later base class.
 _Step: Any
@@ -23,21 +23,25 @@ if keras.backend.backend() == "jax":
             if not self.compares_examples or self._accumulation_steps == 1:
                 return super().train_step(state, data)
             x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(without_padding(data))
-            y_pred = self._training_outputs(state, x)
-            return super().train_step(state, (x, self._linearized(y, y_pred), sample_weight))
+            y_pred = self._compute_training_outputs(state, x)
+            return super().train_step(
+                state, (x, self._prepare_second_pass(y, y_pred), sample_weight)
+            )
 
-        def _training_outputs(self, state, x):
+        def _compute_training_outputs(self, state, x):
             """Computes the outputs of a batch, with the same dropout as in the second pass."""
-            trainable, others, of_optimizer, _ = state
-            seed = self._step_seed(of_optimizer)
+            trainable, non_trainable, optimizer_values, _ = state
+            seed = self._compute_step_seed(optimizer_values)
 
-            def outputs_of(rows, index):
-                with self._training_scope(trainable, others, jax.random.fold_in(seed, index)):
+            def compute_outputs(rows, index):
+                with self._open_training_scope(
+                    trainable, non_trainable, jax.random.fold_in(seed, index)
+                ):
                     return self._forward(rows, training=True)
 
-            return of_micro_batches(outputs_of, x, self._accumulation_steps)
+            return of_micro_batches(compute_outputs, x, self._accumulation_steps)
 
-        def _loss_and_gradients_of(self, y, y_pred):
+        def _compute_output_gradients(self, y, y_pred):
             return jax.value_and_grad(lambda outputs: self.batch_loss(y, outputs))(y_pred)
 
     _Step = _JaxStep
@@ -53,41 +57,41 @@ else:
             if not self.compares_examples or self._accumulation_steps * num_replicas() == 1:
                 return super().train_step(data)
             x, y, sample_weight = unpack(data)
-            compute = self._training_outputs
+            compute = self._compute_training_outputs
             if self._compiles:  # Dropout must be the same as in the second pass, which is compiled.
                 compute = tf.function(compute, jit_compile=True, autograph=False)
-            y_pred = compute(x, self._step_seed())
-            return super().train_step((x, self._linearized(y, y_pred), sample_weight))
+            y_pred = compute(x, self._compute_step_seed())
+            return super().train_step((x, self._prepare_second_pass(y, y_pred), sample_weight))
 
         def test_step(self, data: Any) -> dict[str, tf.Tensor]:
             if not self.compares_examples or num_replicas() == 1:
                 return super().test_step(data)
             x, y, sample_weight = unpack(data)
             y_pred = self._forward(x, training=False)
-            return super().test_step((x, self._linearized(y, y_pred), sample_weight))
+            return super().test_step((x, self._prepare_second_pass(y, y_pred), sample_weight))
 
-        def _training_outputs(self, x, seed):
+        def _compute_training_outputs(self, x, seed):
             """Computes the outputs of a batch, with the same dropout as in the second pass."""
             count = self._accumulation_steps
 
-            def outputs_of(index):
+            def compute_outputs(index):
                 rows = micro_batch(x, index, count, exact=self._compiles)
                 with dropout_seed_scope(tf.random.experimental.stateless_fold_in(seed, index)):
                     return self._forward(rows, training=True)
 
             if count == 1:
-                return outputs_of(tf.constant(0))
+                return compute_outputs(tf.constant(0))
             shape = [None, *self.output_shape[1:]]
             parts = tf.TensorArray(tf.float32, count, element_shape=shape, infer_shape=False)
             _, parts = tf.while_loop(
                 lambda index, _: index < count,
-                lambda index, parts: (index + 1, parts.write(index, outputs_of(index))),
+                lambda index, parts: (index + 1, parts.write(index, compute_outputs(index))),
                 (tf.constant(0), parts),
                 parallel_iterations=1,
             )
             return parts.concat()
 
-        def _loss_and_gradients_of(self, y, y_pred):
+        def _compute_output_gradients(self, y, y_pred):
             with tf.GradientTape() as tape:
                 tape.watch(y_pred)
                 # Each replica computes the whole loss. The gradient of the gather operation is a
@@ -147,9 +151,9 @@ class WholeBatchTrainer(_Step):
         y = y.labels if isinstance(y, _Linearized) else y
         return super().compute_metrics(x, y, y_pred, sample_weight)
 
-    def _linearized(self, y, y_pred):
+    def _prepare_second_pass(self, y, y_pred):
         """Returns `y` for the second pass: the labels, the loss and the gradients of the loss."""
-        loss, gradients = self._loss_and_gradients_of(y, y_pred)
+        loss, gradients = self._compute_output_gradients(y, y_pred)
         return _Linearized(y, ops.broadcast_to(loss, ops.shape(y_pred)[:1]), gradients)
 
 

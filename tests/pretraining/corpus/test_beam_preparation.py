@@ -5,9 +5,9 @@ import sys
 
 import pytest
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.pretraining.corpus.preparation import prepare
 from keras_bert_impl.pretraining.examples import records
+from keras_bert_impl.utils.errors import InputError
 
 # Beam is not in the extra `test`, because it requires another version of protobuf.
 pytest.importorskip("apache_beam", reason="takes the extra beam")

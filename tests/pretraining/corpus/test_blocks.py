@@ -63,13 +63,17 @@ def test_words_have_the_same_tokens_as_the_text(tokenizer, seed):
     word_tokens = WordTokens(tokenizer)
     ordinary = [sign for sign in SIGNS if sign != "[MASK]"]
     # Each batch contains words of the one before.
-    for own in texts(2000, seed, ordinary), texts(1000, seed + 3), texts(1000, seed + 6, ordinary):
-        ids, lengths, num_words = word_tokens([own[:500], own[500:]])
-        expected = tokenizer.tokenize(own)
+    for batch in (
+        texts(2000, seed, ordinary),
+        texts(1000, seed + 3),
+        texts(1000, seed + 6, ordinary),
+    ):
+        ids, lengths, num_words = word_tokens([batch[:500], batch[500:]])
+        expected = tokenizer.tokenize(batch)
         np.testing.assert_array_equal(lengths, expected.row_lengths())
         np.testing.assert_array_equal(ids, expected.flat_values)
         assert ids.dtype == np.int32
-        assert num_words == sum(len(text.split()) for text in own)
+        assert num_words == sum(len(text.split()) for text in batch)
 
 
 class Recorder:
@@ -119,5 +123,5 @@ def test_many_texts_are_tokenized_in_batches(monkeypatch, word_breaks):
 
 def test_words_are_counted_between_any_whitespace(tokenizer):
     characters = [chr(code) for code in range(0x3100) if chr(code) != "\n"]
-    given = [*characters, *(f"a{character}b,{character}" for character in characters)]
-    assert WordTokens(tokenizer)([given])[2] == sum(len(text.split()) for text in given)
+    lines = [*characters, *(f"a{character}b,{character}" for character in characters)]
+    assert WordTokens(tokenizer)([lines])[2] == sum(len(text.split()) for text in lines)

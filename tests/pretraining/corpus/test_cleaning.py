@@ -9,8 +9,8 @@ pytest.importorskip("datasketch", reason="takes the extra corpus")
 langid = pytest.importorskip("py3langid", reason="takes the extra corpus")
 
 from keras_bert_impl.cli.main import main  # noqa: E402
-from keras_bert_impl.io.errors import InputError  # noqa: E402
 from keras_bert_impl.pretraining import clean, read_documents  # noqa: E402
+from keras_bert_impl.utils.errors import InputError  # noqa: E402
 
 PROSE = [
     "The harbor was quiet when the first boats came back from the sea in the morning.",
@@ -48,16 +48,16 @@ def test_boilerplate_of_pages_is_removed(tmp_path):
     (tmp_path / "pages" / "three.txt").write_text("a < b, and <p> is a tag of HTML pages")
     out = tmp_path / "clean.jsonl"
     counts = clean(tmp_path / "pages", out)
-    one, three = texts_of(out)
-    assert set(PROSE) <= set(one.split("\n"))
-    assert not any(word in one for word in ("Log in", "tracker", "Cookie", "<"))
+    page_text, three = texts_of(out)
+    assert set(PROSE) <= set(page_text.split("\n"))
+    assert not any(word in page_text for word in ("Log in", "tracker", "Cookie", "<"))
     assert three == "a < b, and <p> is a tag of HTML pages"
     assert counts["read"]["documents"] == 3
     assert {k: counts["steps"]["html"][k] for k in ("removed", "changed")} == {
         "removed": 1,
         "changed": 1,
     }
-    assert counts["written"] == {"documents": 2, "characters": len(one) + len(three)}
+    assert counts["written"] == {"documents": 2, "characters": len(page_text) + len(three)}
 
 
 def test_a_page_that_is_named_is_one_document(tmp_path):
@@ -88,8 +88,8 @@ def test_characters(tmp_path, text, cleaned):
 
 def test_languages_are_those_that_the_library_names(tmp_path):
     texts = [*PROSE, *LANGUAGES.values()]
-    found = [langid.classify(text)[0] for text in texts]
-    assert found == ["en"] * len(PROSE) + list(LANGUAGES)
+    languages = [langid.classify(text)[0] for text in texts]
+    assert languages == ["en"] * len(PROSE) + list(LANGUAGES)
     counts = clean(texts, tmp_path / "out.jsonl", languages=["en", "fr"])
     assert texts_of(tmp_path / "out.jsonl") == [*PROSE, LANGUAGES["fr"]]
     assert counts["languages"] == {"en": 3} | dict.fromkeys(LANGUAGES, 1)

@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 import tensorflow as tf
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.pretraining.corpus.cutting import as_paths
 from keras_bert_impl.pretraining.corpus.preparation import prepare
+from keras_bert_impl.utils.errors import InputError
 
 TEXTS = [f"{first}a {first}b. {first}c {first}d.\n{first}e {first}f." for first in "abcdefgh"]
 

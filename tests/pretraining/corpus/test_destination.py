@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 import tensorflow as tf
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.pretraining.corpus import blocks, preparation
 from keras_bert_impl.pretraining.corpus.preparation import prepare
 from keras_bert_impl.pretraining.examples import records
+from keras_bert_impl.utils.errors import InputError
 
 ARGUMENTS = {
     "length": 32,

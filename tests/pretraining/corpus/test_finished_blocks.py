@@ -11,9 +11,9 @@ import textwrap
 import filelock
 import pytest
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.pretraining.corpus import blocks
 from keras_bert_impl.pretraining.corpus.preparation import prepare
+from keras_bert_impl.utils.errors import InputError
 
 ARGUMENTS = {
     "length": 32,
@@ -28,11 +28,11 @@ ARGUMENTS = {
 @pytest.fixture
 def interrupted(tmp_path, corpus, tokenizer):
     """`Path` of records interrupted by Ctrl-C after the third block."""
-    seen = []
+    reports = []
 
-    def progress(one):
-        seen.append(one)
-        if len(seen) == 3:
+    def progress(report):
+        reports.append(report)
+        if len(reports) == 3:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -86,10 +86,10 @@ def test_rebuilds_blocks_that_do_not_match(
     if change == "seed":
         arguments["seed"] = 4
     elif change == "text":
-        first_document, second, *others = corpus.read_text().split("\n\n")  # the first is held out
+        first_document, second, *tail = corpus.read_text().split("\n\n")  # the first is held out
         second = ("ab" if second.startswith("aa") else "aa") + second[2:]
         corpus = tmp_path / "corpus.txt"
-        corpus.write_text("\n\n".join([first_document, second, *others]))
+        corpus.write_text("\n\n".join([first_document, second, *tail]))
     elif change == "cut":  # after the first line
         content = first.read_bytes()
         first.write_bytes(content[: content.index(b"\n") + 1])
@@ -215,12 +215,12 @@ def test_kills_change_no_byte(tmp_path, corpus, tokenizer, records_directory):
     while True:
         before += generator.randint(1, 4)  # each run gets further than the last
         # The output closes when the last worker exits, so no worker is left running.
-        done = subprocess.run(
+        process = subprocess.run(
             [sys.executable, program, str(before)], timeout=300, capture_output=True
         )
-        if done.returncode == 0:
+        if process.returncode == 0:
             break
-        assert done.returncode == -signal.SIGKILL
+        assert process.returncode == -signal.SIGKILL
         killed += 1
     assert killed >= 2
     assert_same(tmp_path / "records", records_directory)

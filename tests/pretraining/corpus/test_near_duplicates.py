@@ -31,13 +31,13 @@ def texts():
     return [" ".join(text) for text in originals + copies]
 
 
-def exact_similarity(text, other):
+def exact_similarity(first, second):
     def sequences(text):
         words = text.split()
         return {tuple(words[i : i + 5]) for i in range(len(words) - 4)}
 
-    text, other = sequences(text), sequences(other)
-    return len(text & other) / len(text | other)
+    first, second = sequences(first), sequences(second)
+    return len(first & second) / len(first | second)
 
 
 @pytest.mark.parametrize("threshold", [0.3, 0.5, 0.8])

@@ -5,9 +5,9 @@ import errno
 import pytest
 import tensorflow as tf
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.pretraining.corpus.preparation import prepare
 from keras_bert_impl.tokenizers import WordPieceTokenizer
+from keras_bert_impl.utils.errors import InputError
 from tests.helpers import small_disk
 
 
@@ -17,8 +17,8 @@ def test_replaced_records_leave_no_old_shard(tmp_path, corpus, tokenizer):
         manifest = prepare(corpus, tmp_path / "records", tokenizer, **keywords)
         (tmp_path / "records" / "mine.tfrecord.gz").touch()
     shards = [shard["file"] for shard in manifest["splits"]["train"]["shards"]]
-    found = sorted(path.name for path in (tmp_path / "records").glob("*.gz"))
-    assert found == ["mine.tfrecord.gz", *sorted(shards)]
+    file_names = sorted(path.name for path in (tmp_path / "records").glob("*.gz"))
+    assert file_names == ["mine.tfrecord.gz", *sorted(shards)]
     assert len(shards) == 2
 
 
@@ -79,18 +79,21 @@ def test_full_file_system_raises_an_input_error(tmp_path, write_corpus, tokenize
 def test_rejects_to_replace_records_with_other_settings(tmp_path, corpus, tokenizer):
     prepare(corpus, tmp_path / "records", tokenizer, num_workers=1, length=32)
     before = (tmp_path / "records/manifest.json").read_bytes()
-    for other, message in (({"length": 64}, "length=32, not 64"), ({"held_out": 0.2}, "held_out=")):
+    for changes, message in (
+        ({"length": 64}, "length=32, not 64"),
+        ({"held_out": 0.2}, "held_out="),
+    ):
         with pytest.raises(
             InputError, match=f"contains records with {message}.*; name another folder"
         ):
             prepare(
-                corpus, tmp_path / "records", tokenizer, num_workers=1, **{"length": 32} | other
+                corpus, tmp_path / "records", tokenizer, num_workers=1, **{"length": 32} | changes
             )
-    other = WordPieceTokenizer([*tokenizer.vocabulary, "another"])
+    other_tokenizer = WordPieceTokenizer([*tokenizer.vocabulary, "another"])
     with pytest.raises(
         InputError, match="contains records of another tokenizer; name another folder"
     ):
-        prepare(corpus, tmp_path / "records", other, num_workers=1, length=32)
+        prepare(corpus, tmp_path / "records", other_tokenizer, num_workers=1, length=32)
     assert (tmp_path / "records/manifest.json").read_bytes() == before
     (tmp_path / "records/manifest.json").write_text("{}")  # damaged records may be replaced
     prepare(corpus, tmp_path / "records", tokenizer, num_workers=1, length=64)

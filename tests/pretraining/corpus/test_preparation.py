@@ -179,11 +179,11 @@ def test_duplicates_are_dropped(tmp_path, tokenizer):
 
 def test_hash_set_finds_values_in_both_halves(monkeypatch):
     monkeypatch.setattr(blocks.HashSet, "_MOST_RECENT", 8)
-    seen = blocks.HashSet()
+    hashes = blocks.HashSet()
     values = [(index * 0x9E3779B97F4A7C15) % 2**64 for index in range(50)]
-    assert all(seen.add(value) for value in values)
-    assert not any(seen.add(value) for value in values)
-    assert seen.add(2**64 - 1) and not seen.add(2**64 - 1)
+    assert all(hashes.add(value) for value in values)
+    assert not any(hashes.add(value) for value in values)
+    assert hashes.add(2**64 - 1) and not hashes.add(2**64 - 1)
 
 
 def test_unpacked_rows_hold_one_example(tmp_path, write_corpus, tokenizer):
@@ -226,8 +226,8 @@ def test_masked_lm_without_pairs(tmp_path, tokenizer):
     )
     assert manifest["splits"]["train"]["examples"] == 2
     rows = read_rows(tmp_path / "records")
-    found = {pair for row in each(rows) for pair in segments(row, tokenizer)}
-    assert found == {("aa ab ac ad . ba bb . ca cb", "", 0), ("cc .", "", 0)}
+    pairs = {pair for row in each(rows) for pair in segments(row, tokenizer)}
+    assert pairs == {("aa ab ac ad . ba bb . ca cb", "", 0), ("cc .", "", 0)}
     assert (rows["first_lengths"] == rows["example_lengths"]).all()
 
 
@@ -327,9 +327,9 @@ def test_memory_does_not_grow_with_the_corpus(tmp_path, write_corpus, tokenizer)
     for documents in 20_000, 160_000:  # 7 and 55 blocks
         corpus = write_corpus(tmp_path / f"{documents}.txt", documents)
         paths = corpus, tmp_path / f"{documents}", tmp_path / "tokenizer"
-        done = subprocess.run([sys.executable, program, *paths], capture_output=True)
-        assert not done.returncode, done.stderr[-500:]
-        most[documents] = [int(line) / 1024 for line in done.stdout.split()]  # MiB
+        process = subprocess.run([sys.executable, program, *paths], capture_output=True)
+        assert not process.returncode, process.stderr[-500:]
+        most[documents] = [int(line) / 1024 for line in process.stdout.split()]  # MiB
     # The million additional sentences take 80 bytes each in Python. The 140,000 additional
     # documents take 100 bytes each in the set that detects duplicates, up to 262,144 entries.
     (reader, worker), (reader_of_more, worker_of_more) = most.values()

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.pretraining.corpus import readers
 from keras_bert_impl.pretraining.corpus.readers import read_documents
+from keras_bert_impl.utils.errors import InputError
 
 SENTENCES = "One.\nTwo é.\n\n\n  \nThree.\n"
 WIKI = (
@@ -146,10 +146,12 @@ def test_tfds(tmp_path):
 
     MadeUp(data_dir=tmp_path).download_and_prepare()
     name = f"tfds://made_up:train[:50%]?field=body&data_dir={tmp_path}"
-    found = list(read_documents(name))
-    assert len(found) == 2
-    assert found[0].source == f"{name}#1"
-    assert found[0].paragraphs[0].startswith("Text ") and found[0].paragraphs[1:] == ["More."]
+    documents = list(read_documents(name))
+    assert len(documents) == 2
+    assert documents[0].source == f"{name}#1"
+    assert documents[0].paragraphs[0].startswith("Text ") and documents[0].paragraphs[1:] == [
+        "More."
+    ]
     for wrong, message in [
         (
             f"tfds://made_up:train?data_dir={tmp_path}",
@@ -229,8 +231,8 @@ def test_chunk_size_does_not_change_lines(tmp_path, monkeypatch, at_once, line_e
     ]
     path = tmp_path / "corpus.txt"
     path.write_bytes(line_end.join(lines).encode())
-    found = [(document.source, document.paragraphs) for document in read_documents(path)]
-    assert found == [
+    documents = [(document.source, document.paragraphs) for document in read_documents(path)]
+    assert documents == [
         (f"{path}:1", ["One é.", "日本"]),
         (f"{path}:4", ["Two.", "Three\rand a half."]),
         (f"{path}:8", ["😀"]),
@@ -260,9 +262,9 @@ def test_rejects_a_json_array(tmp_path, content):
 @pytest.mark.parametrize("content", ['{\n"text": "a"\n}', ' {\n\n  "text": "a",\n "id": 3}\n'])
 def test_rejects_a_json_object_on_several_lines(tmp_path, content):
     path = write(tmp_path / "corpus.json", content)
-    for given in (path, tmp_path):
+    for source in (path, tmp_path):
         with pytest.raises(InputError, match=f"{path} is a JSON object on .*one object per line"):
-            texts(given)
+            texts(source)
     assert texts(write(tmp_path / "other", "{\nA brace.\n}")) == [["{", "A brace.", "}"]]
 
 
@@ -271,9 +273,9 @@ def test_rejects_a_table(tmp_path, name):
     opener = {".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open}.get((tmp_path / name).suffix)
     with (opener or open)(tmp_path / name, "wt", encoding="utf-8") as file:
         file.write("id,text,label\n1,One.,pos\n")
-    for given in (tmp_path / name, tmp_path):
+    for source in (tmp_path / name, tmp_path):
         with pytest.raises(InputError, match=f"{tmp_path / name} is a table; .*--format sentences"):
-            texts(given)
+            texts(source)
     assert texts(tmp_path / name, format="sentences") == [["id,text,label", "1,One.,pos"]]
 
 

@@ -5,13 +5,13 @@ import pytest
 import tensorflow_datasets as tfds
 from transformers import BertTokenizer
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.pretraining.corpus.preparation import prepare
 from keras_bert_impl.pretraining.examples import records
 from keras_bert_impl.pretraining.examples.tfds_builder import PretrainingRecords
 from keras_bert_impl.pretraining.masking.dataset import pretraining_dataset
 from keras_bert_impl.pretraining.masking.masking import Masking
 from keras_bert_impl.tokenizers import WordPieceTokenizer
+from keras_bert_impl.utils.errors import InputError
 from tests.pretraining.corpus.test_preparation import each, read_rows
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -64,14 +64,14 @@ def test_marks_equal_those_of_transformers_script(tmp_path, chinese):
     for line in LINES:
         tokens = theirs.tokenize(line)
         expected[tuple(tokens)] = marked(line.split(), tokens)
-    found = {}
+    received = {}
     for row in each(read_rows(prepared(tmp_path, chinese, LINES))):
         inside = slice(1, row["example_lengths"][0] - 1)
         tokens = [chinese.vocabulary[token] for token in row["token_ids"][inside]]
         marks = row["inside_word"][inside]
-        found[tuple(tokens)] = [f"##{t}" if mark else t for t, mark in zip(tokens, marks)]
-    assert found == expected
-    marks = [token for line in found.values() for token in line if token.startswith("##")]
+        received[tuple(tokens)] = [f"##{t}" if mark else t for t, mark in zip(tokens, marks)]
+    assert received == expected
+    marks = [token for line in received.values() for token in line if token.startswith("##")]
     assert len(marks) == 18 and marks.count("##s") == 1
 
 
@@ -91,12 +91,12 @@ def test_words_are_masked_whole(tmp_path, chinese, size):
         dataset = pretraining_dataset(directory, batch_size=8, masking=Masking(unit=unit))
         for features, _, weights in dataset.take(4):
             lengths = (features["example_ids"].numpy() > 0).sum(axis=1)
-            chosen = np.maximum(1, np.round(lengths * 0.15)).astype(int)
+            counts = np.maximum(1, np.round(lengths * 0.15)).astype(int)
             used = weights["masked_lm"].numpy().astype(bool)
             if unit == "token":
-                assert used.sum(axis=1).tolist() == chosen.tolist()
+                assert used.sum(axis=1).tolist() == counts.tolist()
                 continue
-            assert used.sum(axis=1).tolist() == (chosen - chosen % size).tolist()
+            assert used.sum(axis=1).tolist() == (counts - counts % size).tolist()
             for positions, is_used in zip(features["masked_positions"].numpy() - 1, used):
                 masked = set(positions[is_used].tolist())
                 starts = {place - place % size for place in masked}

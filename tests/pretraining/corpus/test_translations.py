@@ -4,12 +4,12 @@ import json
 
 import pytest
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.pretraining.corpus.preparation import prepare
 from keras_bert_impl.pretraining.examples.records import read_manifest
 from keras_bert_impl.pretraining.masking.dataset import pretraining_dataset
 from keras_bert_impl.pretraining.run import pretrain
 from keras_bert_impl.tokenizers import WordPieceTokenizer
+from keras_bert_impl.utils.errors import InputError
 from tests.pretraining.helpers import CONFIG, settings_of
 
 LANGUAGES = ("en", "de", "fr")
@@ -71,10 +71,12 @@ def test_pairs_are_translations_of_two_languages(directory, tokenizer):
         assert len(set(first)) == len(set(second)) == 1  # no other language or document
         assert first[0][1:] == second[0][1:]  # the same document
         assert positions.tolist() == [*range(len(first) + 2), *range(len(second) + 1)]
-        one, two = "abc".index(first[0][0]), "abc".index(second[0][0])
-        assert segments.tolist() == [one] * (len(first) + 2) + [two] * (len(second) + 1)
-        orders.add((one, two))
-    assert orders == {(one, two) for one in range(3) for two in range(3) if one != two}
+        source, target = "abc".index(first[0][0]), "abc".index(second[0][0])
+        assert segments.tolist() == [source] * (len(first) + 2) + [target] * (len(second) + 1)
+        orders.add((source, target))
+    assert orders == {
+        (source, target) for source in range(3) for target in range(3) if source != target
+    }
 
 
 def test_a_model_with_one_segment_gets_zeros(directory):

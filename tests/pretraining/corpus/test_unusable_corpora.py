@@ -2,11 +2,11 @@
 
 import pytest
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.pretraining.corpus import blocks
 from keras_bert_impl.pretraining.corpus.preparation import prepare
 from keras_bert_impl.pretraining.examples import records
 from keras_bert_impl.pretraining.masking.dataset import checked_objectives
+from keras_bert_impl.utils.errors import InputError
 
 
 @pytest.mark.parametrize(

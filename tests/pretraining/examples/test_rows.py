@@ -115,9 +115,9 @@ def test_short_target_is_drawn_once_a_document(monkeypatch):
     # A short target of randint(2, 7) = 2, so a chunk closes after each sentence of two tokens.
     block = _block([[[1, 2], [3, 4], [5, 6]], [[20, 21], [22, 23]]])
     script(monkeypatch, [0.05, 0.0, *[0.0, 0.0] * 3], [NOT_SHORT, 0.0, ACTUAL])
-    made = next_sentence_examples(block, 10)
-    assert made[:3] == [Example((2 * i, 2 * i + 2), (6, 8), 1) for i in range(3)]
-    assert made[3] == Example((6, 8), (8, 10), 0)
+    examples = next_sentence_examples(block, 10)
+    assert examples[:3] == [Example((2 * i, 2 * i + 2), (6, 8), 1) for i in range(3)]
+    assert examples[3] == Example((6, 8), (8, 10), 0)
 
 
 def test_the_longer_segment_is_trimmed_at_front_or_back(monkeypatch):
@@ -150,8 +150,8 @@ def document_of(block, token):
 
 
 def test_pairs_obey_the_rules(block):
-    made = next_sentence_examples(block, 64, seed=1)
-    for example in made:
+    examples = next_sentence_examples(block, 64, seed=1)
+    for example in examples:
         assert 5 <= example.length <= 64
         assert example.first[0] < example.first[1] and example.second[0] < example.second[1]
         documents = [
@@ -190,10 +190,10 @@ def test_single_sentence_documents_are_all_random():
 
 
 def test_draws_are_named(block):
-    one = next_sentence_examples(block, 64, seed=1)
-    assert next_sentence_examples(block, 64, seed=1) == one
-    assert next_sentence_examples(block, 64, seed=2) != one
-    assert next_sentence_examples(block, 64, seed=1, pass_number=1) != one
+    examples = next_sentence_examples(block, 64, seed=1)
+    assert next_sentence_examples(block, 64, seed=1) == examples
+    assert next_sentence_examples(block, 64, seed=2) != examples
+    assert next_sentence_examples(block, 64, seed=1, pass_number=1) != examples
 
 
 def test_short_sequences(block):
@@ -215,10 +215,10 @@ def test_share_of_random_pairs(block, share):
 @pytest.mark.parametrize("sizes", [[4, 4, 4, 4], [3, 3, 3], [2, 9, 1, 5, 7], [1] * 500])
 def test_only_document_gives_its_own_random_segments(sizes, seed):
     block = _block([[[1] * size for size in sizes]])
-    made = next_sentence_examples(block, 64, seed, short_sequence_probability=0.0)
+    examples = next_sentence_examples(block, 64, seed, short_sequence_probability=0.0)
     starts = block.sentence_starts
-    assert {example.label for example in made} == {0, 1}
-    for example in made:
+    assert {example.label for example in examples} == {0, 1}
+    for example in examples:
         if example.label:  # at least one sentence lies between the segments
             low, high = sorted([example.first, example.second])
             between = np.searchsorted(starts, [low[1], high[0]])
@@ -229,22 +229,28 @@ def test_only_document_gives_its_own_random_segments(sizes, seed):
 
 @pytest.mark.parametrize("sizes", [[3], [3, 4]])
 def test_only_document_without_distant_sentences_has_no_random_pair(sizes):
-    made = next_sentence_examples(_block([[[1] * size for size in sizes]]), 32)
-    assert not any(example.label for example in made)
+    examples = next_sentence_examples(_block([[[1] * size for size in sizes]]), 32)
+    assert not any(example.label for example in examples)
 
 
 def test_documents_are_cut_into_segments_that_fit():
     block = _block([[[1] * 4, [1] * 3, [1] * 5], [[1] * 20], [[1] * 2]])
-    made = contiguous_examples(block, 12)
+    examples = contiguous_examples(block, 12)
     # 10 tokens besides [CLS] and [SEP], across sentences but within one document.
-    assert [example.first for example in made] == [(0, 10), (10, 12), (12, 22), (22, 32), (32, 34)]
-    assert [example.length for example in made] == [12, 4, 12, 12, 4]
+    assert [example.first for example in examples] == [
+        (0, 10),
+        (10, 12),
+        (12, 22),
+        (22, 32),
+        (32, 34),
+    ]
+    assert [example.length for example in examples] == [12, 4, 12, 12, 4]
 
 
 def test_segments_contain_every_token(block):
-    made = contiguous_examples(block, 32)
-    assert [example.first[0] for example in made[1:]] == [e.first[1] for e in made[:-1]]
-    assert made[0].first[0] == 0 and made[-1].first[1] == len(block.token_ids)
+    examples = contiguous_examples(block, 32)
+    assert [example.first[0] for example in examples[1:]] == [e.first[1] for e in examples[:-1]]
+    assert examples[0].first[0] == 0 and examples[-1].first[1] == len(block.token_ids)
 
 
 def test_sentence_order_pairs_by_hand(monkeypatch):
@@ -261,22 +267,22 @@ def test_sentence_order_pairs_by_hand(monkeypatch):
 
 def test_sentence_order_pairs_hold_the_text_once(block):
     length = 32
-    made = sentence_order_examples(block, length, seed=1)
-    assert made == sentence_order_examples(block, length, seed=1)
-    assert made != sentence_order_examples(block, length, seed=2)
-    assert max(example.length for example in made) == length
+    examples = sentence_order_examples(block, length, seed=1)
+    assert examples == sentence_order_examples(block, length, seed=1)
+    assert examples != sentence_order_examples(block, length, seed=2)
+    assert max(example.length for example in examples) == length
     ends = block.sentence_starts[block.document_starts]
-    spans = [(min(e.first, e.second), max(e.first, e.second)) for e in made]
+    spans = [(min(e.first, e.second), max(e.first, e.second)) for e in examples]
     for (start, middle), (after, end) in spans:
         assert start < middle <= after < end
         # Both are in one document, and adjacent except for tokens trimmed to fit.
         assert np.searchsorted(ends, start, "right") == np.searchsorted(ends, end - 1, "right")
         assert after == middle or end - start >= length - 3
-    assert all(one[1][1] <= other[0][0] for one, other in zip(spans, spans[1:]))
-    swapped = np.array([example.label for example in made])
-    assert ([e.first > e.second for e in made] == swapped.astype(bool)).all()
+    assert all(span[1][1] <= next_span[0][0] for span, next_span in zip(spans, spans[1:]))
+    swapped = np.array([example.label for example in examples])
+    assert ([e.first > e.second for e in examples] == swapped.astype(bool)).all()
     # Binomial: four standard deviations.
-    assert abs(swapped.mean() - 0.5) < 2 / np.sqrt(len(made))
+    assert abs(swapped.mean() - 0.5) < 2 / np.sqrt(len(examples))
 
 
 def test_by_hand():
@@ -324,26 +330,26 @@ def random_examples(num_tokens, count, seed):
 def test_rows_equal_a_loop(num_separators):
     tokens = np.arange(100, 160, dtype=np.int32)
     block = TokenBlock(tokens, [0, 60], [0, 1], [0])
-    made = random_examples(60, 9, seed=num_separators)
+    examples = random_examples(60, 9, seed=num_separators)
     packed = [[4, 0, 8], [2], [7, 1], [3, 6, 5]]
     tokenizer = types.SimpleNamespace(
         pad_id=PAD, cls_id=CLS, sep_id=SEP, num_separators=num_separators
     )
-    spans = rows.spans_of(made)
-    labels = [example.label for example in made]
+    spans = rows.spans_of(examples)
+    labels = [example.label for example in examples]
     arrays = rows.lay_out(block, spans, labels, packed, LENGTH, MOST, tokenizer)
     lengths = rows.lengths_of(spans, num_separators)
     for number, row in enumerate(packed):
         ids, of_examples = [], {"example_lengths": [], "first_lengths": [], "pair_labels": []}
         for index in row:
-            first, second = (list(tokens[begin:end]) for begin, end in made[index][:2])
-            one = [CLS, *first, *[SEP] * (num_separators if second else 1)]
-            of_examples["first_lengths"].append(len(one))
-            one += [*second, SEP] if second else []
-            assert len(one) == lengths[index]
-            of_examples["example_lengths"].append(len(one))
-            of_examples["pair_labels"].append(made[index].label)
-            ids += one
+            first, second = (list(tokens[begin:end]) for begin, end in examples[index][:2])
+            example_ids = [CLS, *first, *[SEP] * (num_separators if second else 1)]
+            of_examples["first_lengths"].append(len(example_ids))
+            example_ids += [*second, SEP] if second else []
+            assert len(example_ids) == lengths[index]
+            of_examples["example_lengths"].append(len(example_ids))
+            of_examples["pair_labels"].append(examples[index].label)
+            ids += example_ids
         assert arrays["token_ids"][number].tolist() == ids + [PAD] * (LENGTH - len(ids))
         for name, values in of_examples.items():
             assert arrays[name][number].tolist() == values + [0] * (MOST - len(row))

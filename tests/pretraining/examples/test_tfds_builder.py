@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import tensorflow_datasets as tfds
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.pretraining.examples import records
 from keras_bert_impl.pretraining.examples.tfds_builder import PretrainingRecords
+from keras_bert_impl.utils.errors import InputError
 from tests.pretraining.corpus.test_preparation import each, read_rows
 
 
@@ -34,9 +34,9 @@ def test_every_row_once(builder, records_directory):
         expected = by_id(each(read_rows(records_directory, split)))
         for reader in (builder, of_directory):
             assert reader.info.splits[split].num_examples == manifest["splits"][split]["rows"]
-            found = list(tfds.as_numpy(reader.as_dataset(split=split)))
-            assert len(found) == len(expected) == len(by_id(found))
-            for number, row in by_id(found).items():
+            rows = list(tfds.as_numpy(reader.as_dataset(split=split)))
+            assert len(rows) == len(expected) == len(by_id(rows))
+            for number, row in by_id(rows).items():
                 assert row.keys() == expected[number].keys()
                 for name, value in row.items():
                     assert value.dtype == expected[number][name].dtype

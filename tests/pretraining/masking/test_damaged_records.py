@@ -6,12 +6,12 @@ import shutil
 import pytest
 import tensorflow as tf
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.pretraining.corpus.preparation import prepare
 from keras_bert_impl.pretraining.examples import records
 from keras_bert_impl.pretraining.examples.records import FORMAT_VERSION
 from keras_bert_impl.pretraining.masking.dataset import pretraining_dataset
 from keras_bert_impl.tokenizers import WordPieceTokenizer
+from keras_bert_impl.utils.errors import InputError
 from tests.pretraining.masking.helpers import BATCH
 
 
@@ -59,9 +59,9 @@ def test_fewer_rows_than_the_manifest(copy, records_directory):
 
 
 def test_another_tokenizer(records_directory, tokenizer):
-    other = WordPieceTokenizer(list(tokenizer.vocabulary) + ["extra"])
+    other_tokenizer = WordPieceTokenizer(list(tokenizer.vocabulary) + ["extra"])
     with pytest.raises(InputError, match="prepared with another tokenizer"):
-        pretraining_dataset(records_directory, BATCH, tokenizer=other)
+        pretraining_dataset(records_directory, BATCH, tokenizer=other_tokenizer)
 
 
 def test_rejects_damaged_records_on_a_bucket(records_directory, bucket):

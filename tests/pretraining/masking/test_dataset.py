@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.pretraining.building import masking as masking_of
 from keras_bert_impl.pretraining.corpus.preparation import prepare
 from keras_bert_impl.pretraining.examples import records
@@ -12,6 +11,7 @@ from keras_bert_impl.pretraining.masking import dataset as masking_dataset
 from keras_bert_impl.pretraining.masking.dataset import pretraining_dataset
 from keras_bert_impl.pretraining.masking.masking import Masking
 from keras_bert_impl.pretraining.settings import PretrainSettings
+from keras_bert_impl.utils.errors import InputError
 from tests.pretraining.masking.helpers import BATCH, assert_same, take
 
 
@@ -180,24 +180,24 @@ def test_workers_share_each_global_batch(records_directory, two_epochs, num_shar
 
 
 def test_seed_changes_order_and_masks(records_directory, two_epochs):
-    (other,) = take(records_directory, 1, seed=1)
-    assert set(unmasked(other)) != set(unmasked(two_epochs[0]))
+    (batch,) = take(records_directory, 1, seed=1)
+    assert set(unmasked(batch)) != set(unmasked(two_epochs[0]))
 
 
 def test_held_out_is_read_once_with_fixed_masks(records_directory):
     manifest = records.read_manifest(records_directory)
     count = manifest["splits"]["held_out"]
     assert count["rows"] % BATCH
-    one = take(records_directory, 100, split="held_out")
-    assert len(one) == -(-count["rows"] // BATCH)
-    rows = [row for batch in one for row in unmasked(batch) if any(row)]
+    batches = take(records_directory, 100, split="held_out")
+    assert len(batches) == -(-count["rows"] // BATCH)
+    rows = [row for batch in batches for row in unmasked(batch) if any(row)]
     assert len(rows) == count["rows"]
-    assert sum(batch["weight_next_sentence"].sum() for batch in one) == count["examples"]
+    assert sum(batch["weight_next_sentence"].sum() for batch in batches) == count["examples"]
     # Rows that fill up the last batch have weight zero.
-    empty = ~(one[-1]["example_ids"] > 0).any(axis=1)
+    empty = ~(batches[-1]["example_ids"] > 0).any(axis=1)
     assert empty.sum() == BATCH - count["rows"] % BATCH
-    assert not one[-1]["weight_masked_lm"][empty].any()
-    for first, second in zip(one, take(records_directory, 100, split="held_out")):
+    assert not batches[-1]["weight_masked_lm"][empty].any()
+    for first, second in zip(batches, take(records_directory, 100, split="held_out")):
         assert_same(first, second)
 
 

@@ -8,11 +8,11 @@ import pytest
 import tensorflow as tf
 
 from keras_bert_impl.cli.pretraining import start
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.pretraining.examples import records
 from keras_bert_impl.pretraining.masking.masking import Masking
 from keras_bert_impl.pretraining.run import pretrain
 from keras_bert_impl.pretraining.settings import PretrainSettings
+from keras_bert_impl.utils.errors import InputError
 from tests.pretraining.masking.helpers import BATCH, assert_same, take
 from tests.pretraining.test_run import CONFIG, Stop, settings_of, weights
 from tests.training.helpers import free_ports
@@ -43,10 +43,10 @@ def test_input_workers_make_the_same_batches(records_directory, input_workers, k
     num_rows = records.read_manifest(records_directory)["splits"]["train"]["rows"]
     count = num_rows // BATCH + 4  # into the next epoch
     for workers in (input_workers[:1], input_workers):
-        made = take(records_directory, count, input_workers=workers, **keywords)
-        assert len(made) == count
-        for one, other in zip(made, take(records_directory, count, **keywords)):
-            assert_same(one, other)
+        batches = take(records_directory, count, input_workers=workers, **keywords)
+        assert len(batches) == count
+        for batch, expected in zip(batches, take(records_directory, count, **keywords)):
+            assert_same(batch, expected)
 
 
 def test_rejects_an_unreachable_worker(records_directory):

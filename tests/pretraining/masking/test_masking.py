@@ -45,18 +45,18 @@ def mask(rows, epoch=0, seed=0, **settings):
 
 
 def test_layout_by_hand():
-    found = layout(tf.constant([[3, 5, 0]]), tf.constant([[3, 2, 0]]), 10)
-    assert found["example_ids"].numpy().tolist() == [[1, 1, 1, 2, 2, 2, 2, 2, 0, 0]]
-    assert found["position_ids"].numpy().tolist() == [[0, 1, 2, 0, 1, 2, 3, 4, 0, 0]]
-    assert found["segment_ids"].numpy().tolist() == [[0, 0, 0, 0, 0, 1, 1, 1, 0, 0]]
-    assert found["starts"].numpy().tolist() == [[0, 3, 8]]
+    features = layout(tf.constant([[3, 5, 0]]), tf.constant([[3, 2, 0]]), 10)
+    assert features["example_ids"].numpy().tolist() == [[1, 1, 1, 2, 2, 2, 2, 2, 0, 0]]
+    assert features["position_ids"].numpy().tolist() == [[0, 1, 2, 0, 1, 2, 3, 4, 0, 0]]
+    assert features["segment_ids"].numpy().tolist() == [[0, 0, 0, 0, 0, 1, 1, 1, 0, 0]]
+    assert features["starts"].numpy().tolist() == [[0, 3, 8]]
 
 
 def test_counts_equal_bert_for_every_length():
     lengths = tf.range(3, 513)[:, tf.newaxis]
     rows = {"example_lengths": lengths, "first_lengths": lengths}
     for most in (None, 20):
-        counts = masking._prediction_counts(rows, Masking(max_predictions=most))[:, 0].numpy()
+        counts = masking._count_predictions(rows, Masking(max_predictions=most))[:, 0].numpy()
         expected = [min(most or 512, max(1, round(n * 0.15))) for n in range(3, 513)]
         assert counts.tolist() == expected
         assert [Masking(max_predictions=most).num_predictions(n) for n in range(3, 513)] == expected
@@ -108,15 +108,15 @@ def test_statistics():
     tokens, positions, ids, weights = mask(rows)
     new = np.take_along_axis(tokens, positions, axis=1)[weights == 1]
     old = ids[weights == 1]
-    chosen = len(old)
-    assert chosen == num_rows * (4 + 3 + 1)
+    num_masked = len(old)
+    assert num_masked == num_rows * (4 + 3 + 1)
     # Binomial: four standard deviations of a fraction p among n are 4 · √(p (1 − p) / n).
     for fraction, p in [
         ((new == MASK).mean(), 0.8),
         ((new == old).mean(), 0.1),
         ((new >= 1000).mean(), 0.1),
     ]:
-        assert abs(fraction - p) < 4 * np.sqrt(p * (1 - p) / chosen)
+        assert abs(fraction - p) < 4 * np.sqrt(p * (1 - p) / num_masked)
     random = new[new >= 1000]
     assert set(random) <= set(REPLACEMENTS)
     # Uniform over 1,000 ids: the mean has a standard deviation of 288.7 / √n.
@@ -135,14 +135,14 @@ def test_statistics():
 
 
 def test_only_seed_epoch_and_row_decide():
-    one = mask(make_rows(4, [7, 8, 9, 7]))
-    for a, b in zip(one, mask(make_rows(2, [9, 7]))):
+    masked = mask(make_rows(4, [7, 8, 9, 7]))
+    for a, b in zip(masked, mask(make_rows(2, [9, 7]))):
         assert (a[[2, 0]] == b).all()  # independent of the batch and of the position in it
-    assert (one[1][0] == one[1][3]).all()
-    assert (one[1][0] != one[1][1]).any()
+    assert (masked[1][0] == masked[1][3]).all()
+    assert (masked[1][0] != masked[1][1]).any()
     other_epoch, other_seed = mask(make_rows(1, [7]), epoch=1), mask(make_rows(1, [7]), seed=1)
-    assert (one[1][0] != other_epoch[1][0]).any()
-    assert (one[1][0] != other_seed[1][0]).any()
+    assert (masked[1][0] != other_epoch[1][0]).any()
+    assert (masked[1][0] != other_seed[1][0]).any()
 
 
 def test_static_masks_take_turns():
@@ -150,7 +150,7 @@ def test_static_masks_take_turns():
     masks = [mask(rows, epoch, dupe_factor=3)[1] for epoch in range(7)]
     for epoch, positions in enumerate(masks):
         assert (positions == mask(rows, epoch % 3)[1]).all()
-    assert all((masks[0] != other).any() for other in masks[1:3])
+    assert all((masks[0] != later_mask).any() for later_mask in masks[1:3])
 
 
 def test_limits():
@@ -182,14 +182,14 @@ def test_rows_of_any_number_of_examples(num_examples):
     ends = np.cumsum(example_lengths)
     for positions, weights in zip(masked.positions.numpy(), masked.weights.numpy()):
         example = np.searchsorted(ends, positions[weights == 1], side="right")
-        found = np.bincount(example, minlength=num_examples)
-        assert found.tolist() == [settings.num_predictions(n) for n in example_lengths]
+        counts = np.bincount(example, minlength=num_examples)
+        assert counts.tolist() == [settings.num_predictions(n) for n in example_lengths]
 
 
 @pytest.mark.parametrize("length", [8, 512, 65_536, 1 << 20])
 @pytest.mark.parametrize("num_examples", [1, 126, 127, 20_000, 300_000])
 def test_sort_keys_fit_into_int64(length, num_examples):
-    random_width, place_width = masking._key_widths(length, num_examples)
+    random_width, place_width = masking._choose_key_widths(length, num_examples)
     highest = (
         ((num_examples + 1) * 2 + 1 << random_width) + (1 << random_width) - 1
     ) << place_width

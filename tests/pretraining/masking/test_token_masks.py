@@ -5,9 +5,9 @@ import pytest
 import tensorflow as tf
 
 import keras_bert_impl
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.pretraining.masking.token_masks import mask_tokens
 from keras_bert_impl.tokenizers import WordPieceTokenizer
+from keras_bert_impl.utils.errors import InputError
 
 PIECES = [f"{a}{b}" for a in "abcdefghij" for b in "abcdefghij"]
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *PIECES, *(f"##{p}" for p in PIECES)]
@@ -30,18 +30,18 @@ def ids():
 def test_labels_are_the_original_ids_and_other_tokens_are_unchanged(ids):
     masked, labels = keras_bert_impl.mask_tokens(ids, TOKENIZER, seed=3)
     assert masked.dtype == labels.dtype == np.int32 and masked.shape == labels.shape == ids.shape
-    chosen = labels != -100
-    assert (labels[chosen] == ids[chosen]).all() and (masked[~chosen] == ids[~chosen]).all()
-    assert not SPECIAL & set(ids[chosen])
+    mask = labels != -100
+    assert (labels[mask] == ids[mask]).all() and (masked[~mask] == ids[~mask]).all()
+    assert not SPECIAL & set(ids[mask])
     lengths = (ids != TOKENIZER.pad_id).sum(axis=1)
-    assert chosen.sum(axis=1).tolist() == [round(0.15 * length) for length in lengths]
+    assert mask.sum(axis=1).tolist() == [round(0.15 * length) for length in lengths]
     # Binomial: five standard deviations of a share p among n are 5 √(p (1 − p) / n).
     shares = [
-        (masked[chosen] == TOKENIZER.mask_id).mean(),
-        (masked[chosen] == labels[chosen]).mean(),
+        (masked[mask] == TOKENIZER.mask_id).mean(),
+        (masked[mask] == labels[mask]).mean(),
     ]
     for share, p in zip(shares, (0.8, 0.1)):
-        assert abs(share - p) < 5 * np.sqrt(p * (1 - p) / chosen.sum())
+        assert abs(share - p) < 5 * np.sqrt(p * (1 - p) / mask.sum())
 
 
 def test_seeds_decide(ids):
@@ -54,24 +54,24 @@ def test_seeds_decide(ids):
 def test_words_are_masked_as_a_whole(ids, unit):
     _, labels = mask_tokens(ids, TOKENIZER, mask_unit=unit, mask_rate=0.3)
     continues = np.array([piece.startswith("##") for piece in VOCABULARY])[ids]
-    for row, chosen in enumerate(labels != -100):
-        assert chosen.any()
+    for row, mask in enumerate(labels != -100):
+        assert mask.any()
         for place in np.flatnonzero(continues[row][1:]) + 1:
             if not {ids[row, place - 1], ids[row, place]} & SPECIAL:
-                assert chosen[place] == chosen[place - 1]
+                assert mask[place] == mask[place - 1]
 
 
 def test_accepts_arrays_lists_and_tensors(ids):
     masked, labels = mask_tokens(ids, TOKENIZER)
-    left = np.stack([np.roll(row, (row == TOKENIZER.pad_id).sum()) for row in ids])
+    padded = np.stack([np.roll(row, (row == TOKENIZER.pad_id).sum()) for row in ids])
     assert (
-        (mask_tokens(left, TOKENIZER)[1] != -100).sum(axis=1) == (labels != -100).sum(axis=1)
+        (mask_tokens(padded, TOKENIZER)[1] != -100).sum(axis=1) == (labels != -100).sum(axis=1)
     ).all()
     ragged = [row[row != TOKENIZER.pad_id].tolist() for row in ids]
     for value in (ids.tolist(), ids.astype("int64"), {"token_ids": ids}, ragged):
         np.testing.assert_array_equal(mask_tokens(value, TOKENIZER)[1], labels)
-    one, label = mask_tokens(ids[0], TOKENIZER)
-    assert one.shape == label.shape == (60,) and (label == labels[0]).all()
+    masked_row, label = mask_tokens(ids[0], TOKENIZER)
+    assert masked_row.shape == label.shape == (60,) and (label == labels[0]).all()
     eager = mask_tokens(tf.constant(ids), TOKENIZER)
     assert tf.is_tensor(eager[0]) and (eager[1].numpy() == labels).all()
     data = tf.data.Dataset.from_tensor_slices(ids).batch(400)

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.pretraining.masking import masking, units
 from keras_bert_impl.pretraining.masking.dataset import layout
 from keras_bert_impl.pretraining.masking.masking import Masking
 from keras_bert_impl.pretraining.masking.units import random_bits, row_keys
+from keras_bert_impl.utils.errors import InputError
 
 LENGTH, ROWS, MASK = 64, 200, 3
 REPLACEMENTS = list(range(1000, 2000))
@@ -24,8 +24,8 @@ def rows():
     lengths[-1] = 0
     first_lengths = np.minimum([20, 12, 3], lengths)
     tokens = np.random.default_rng(0).integers(100, 1000, (ROWS, LENGTH))
-    found = layout(tf.constant(lengths, tf.int32), tf.constant(first_lengths, tf.int32), LENGTH)
-    return found | {
+    features = layout(tf.constant(lengths, tf.int32), tf.constant(first_lengths, tf.int32), LENGTH)
+    return features | {
         "token_ids": tf.constant(tokens, tf.int32),
         "example_lengths": tf.constant(lengths, tf.int32),
         "first_lengths": tf.constant(first_lengths, tf.int32),
@@ -54,10 +54,10 @@ def chained(is_special, is_word_start, words):
     while place < LENGTH:
         end = place + 1
         if not is_special[place]:
-            left = words[place]
+            words_left = words[place]
             while end < LENGTH and not is_special[end]:
-                left -= is_word_start[end]
-                if left == 0:
+                words_left -= is_word_start[end]
+                if words_left == 0:
                     break
                 end += 1
         yield place, end
@@ -74,8 +74,8 @@ def test_units_are_words_in_a_row(rows, is_word_start, unit):
         words = units._draw_words(units.WORDS_OF[unit], LENGTH, keys, 7).numpy()
     for row in range(ROWS):
         expected = list(chained(is_special[row].numpy(), is_word_start[row], words[row]))
-        found = sorted(set(zip(starts[row].numpy(), ends[row].numpy())))
-        assert found == expected
+        received = sorted(set(zip(starts[row].numpy(), ends[row].numpy())))
+        assert received == expected
         assert (starts[row].numpy() <= np.arange(LENGTH)).all()
         assert (np.arange(LENGTH) < ends[row].numpy()).all()
 
@@ -87,15 +87,15 @@ def test_units_are_taken_in_random_order_and_skipped(rows, is_word_start, unit, 
     keys = row_keys(0, 0, rows["row_id"])[:, tf.newaxis]
     scores = random_bits(keys, tf.range(LENGTH, dtype=tf.int64)).numpy() >> np.uint64(25)
     is_special = masking._is_special(rows)
-    found = units.units_of(unit, is_special, tf.constant(is_word_start), keys, 4 * LENGTH + 3)
-    starts, ends = (places.numpy() for places in found)
+    intervals = units.units_of(unit, is_special, tf.constant(is_word_start), keys, 4 * LENGTH + 3)
+    starts, ends = (places.numpy() for places in intervals)
     passed_over = 0
     for row in range(ROWS):
         expected = []
         for example in (1, 2, 3):
             mine = (rows["example_ids"][row].numpy() == example) & ~is_special[row].numpy()
-            left = Masking(rate=rate).num_predictions(mine.sum() + (3 if example != 2 else 2))
-            left = min(left, mine.sum())
+            budget = Masking(rate=rate).num_predictions(mine.sum() + (3 if example != 2 else 2))
+            budget = min(budget, mine.sum())
             groups = set(zip(starts[row][mine], ends[row][mine]))
             groups = sorted((scores[row, start], start, end) for start, end in groups)
             for _, start, end in groups:
@@ -105,16 +105,16 @@ def test_units_are_taken_in_random_order_and_skipped(rows, is_word_start, unit, 
                         *(start + 1 + np.flatnonzero(is_word_start[row, start + 1 : end])),
                         end,
                     ]
-                    end = max(place for place in bounds if place <= start + left)
+                    end = max(place for place in bounds if place <= start + budget)
                     ends[row][start:end] = end
-                    left = 0 if end < bounds[-1] else left - (end - start)
+                    budget = 0 if end < bounds[-1] else budget - (end - start)
                     expected += range(start, end)
                     continue
-                if end - start <= left:
+                if end - start <= budget:
                     expected += range(start, end)
-                    left -= end - start
+                    budget -= end - start
                 else:
-                    passed_over += left > 0
+                    passed_over += budget > 0
         used = masked.positions[row][masked.weights[row] == 1]
         assert used.tolist() == sorted(expected)
         assert (masked.span_starts[row][: len(used)] == starts[row][used]).all()
@@ -193,8 +193,8 @@ def test_batch_does_not_change_masks(rows, is_word_start, unit):
     whole = mask(rows, is_word_start, unit)
     some = [150, 3, 77]
     picked = {name: tf.gather(value, some) for name, value in rows.items() if name != "starts"}
-    for one, other in zip(whole, mask(picked, is_word_start[some], unit)):
-        np.testing.assert_array_equal(one[some], other)
+    for array, part in zip(whole, mask(picked, is_word_start[some], unit)):
+        np.testing.assert_array_equal(array[some], part)
 
 
 @pytest.mark.parametrize(

@@ -9,12 +9,12 @@ import torch
 import transformers
 from torch.nn import functional
 
-from keras_bert_impl.conversion.formats import student_of
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.models.conversion.formats import student_of
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.pretraining.objectives import Distillation, LayerDistillation, MaskedLM
 from keras_bert_impl.pretraining.pretrainer import Pretrainer
 from keras_bert_impl.training.optimizers.adamw import AdamW
+from keras_bert_impl.utils.errors import InputError
 from tests.helpers import TINY, difference, mirrored, randomize
 from tests.pretraining.helpers import masked_batch
 
@@ -108,8 +108,8 @@ def test_distillation_equals_distilbert(teacher, tmp_path):
             reduction="batchmean",
         )
         real = inputs["attention_mask"].bool()
-        states, others = (x.hidden_states[-1][real] for x in (learned, taught))
-        cosine = functional.cosine_embedding_loss(states, others, torch.ones(len(states)))
+        states, teacher_states = (x.hidden_states[-1][real] for x in (learned, taught))
+        cosine = functional.cosine_embedding_loss(states, teacher_states, torch.ones(len(states)))
         return {
             "masked_lm": (2.0, functional.cross_entropy(words, hidden)),
             "distilled_words": (5.0, 4 * divergence),
@@ -158,10 +158,10 @@ def test_layer_distillation_equals_tinybert(teacher, tmp_path):
         # Per row, the mean over heads and pairs of real tokens.
         attention = 0.0
         for m in range(2):
-            one = attention_logits(small, learned[m], m)
-            other = attention_logits(large, taught[2 * m + 1], 2 * m + 1).detach()
+            logits = attention_logits(small, learned[m], m)
+            teacher_logits = attention_logits(large, taught[2 * m + 1], 2 * m + 1).detach()
             for row, count in enumerate(real.sum(1)):
-                pair = [x[row, :, :count, :count] for x in (one, other)]
+                pair = [x[row, :, :count, :count] for x in (logits, teacher_logits)]
                 attention += functional.mse_loss(*pair) / len(real)
         return {"distilled_layers": (1.0, states), "distilled_attention": (1.0, attention)}
 
@@ -204,10 +204,10 @@ def test_splitting_the_batch_changes_nothing(name, teacher):
         trained.append(model)
         history = model.fit(*data[:2], sample_weight=data[2], batch_size=8, verbose=0).history
         model.first_loss = history["loss"][0]
-    one, two = trained
-    assert two.first_loss == pytest.approx(one.first_loss, rel=1e-6)
-    for ours, other in zip(one.get_weights(), two.get_weights(), strict=True):
-        assert difference(ours, other) < 1e-5  # Adam amplifies rounding by at most 10
+    whole, split = trained
+    assert split.first_loss == pytest.approx(whole.first_loss, rel=1e-6)
+    for ours, theirs in zip(whole.get_weights(), split.get_weights(), strict=True):
+        assert difference(ours, theirs) < 1e-5  # Adam amplifies rounding by at most 10
 
 
 @pytest.mark.slow
@@ -220,12 +220,12 @@ def test_teacher_variables_are_not_in_the_model(name, teacher, tmp_path):
     assert model.count_params() == alone.count_params()
     frozen = model.get_layer(f"teacher_of_{name}")
     assert frozen.variables == [] and model.variables == model.weights
-    asked = frozen._asked.model
-    before = asked.get_weights()
+    teacher_model = frozen._asked.model
+    before = teacher_model.get_weights()
     data = batch(name)
     model.compile(AdamW(1e-2, weight_decay=0.1))
     model.train_on_batch(*data)
-    for old, new in zip(before, asked.get_weights(), strict=True):
+    for old, new in zip(before, teacher_model.get_weights(), strict=True):
         np.testing.assert_array_equal(old, new)
     # The teacher has no dropout: it would change every number.
     outputs = [model(data[0], training=True) for _ in range(2)]
@@ -236,18 +236,20 @@ def test_teacher_variables_are_not_in_the_model(name, teacher, tmp_path):
     loaded = keras.models.load_model(tmp_path / "model.keras")
     keras.tree.map_structure(np.testing.assert_array_equal, loaded(data[0]), model(data[0]))
     encoder = Encoder.from_pretrained(tmp_path / "model")
-    given = {name: data[0][name] for name in ("token_ids", "segment_ids", "position_ids")}
-    one, other = (e(given)["sequence_output"] for e in (encoder, model.encoder))
-    np.testing.assert_array_equal(one, other)
+    features = {name: data[0][name] for name in ("token_ids", "segment_ids", "position_ids")}
+    received, expected = (e(features)["sequence_output"] for e in (encoder, model.encoder))
+    np.testing.assert_array_equal(received, expected)
 
 
 def test_copy_of_the_teacher_has_no_loss(teacher, tmp_path):
     student_of(teacher, tmp_path, layers=4)
     objectives = [Distillation(teacher), LayerDistillation(teacher)]
     model = Pretrainer.from_pretrained(tmp_path, objectives, dropout=0.0)
-    assert all(model.get_layer(f"teacher_of_{one.name}").variables == [] for one in objectives)
+    assert all(
+        model.get_layer(f"teacher_of_{objective.name}").variables == [] for objective in objectives
+    )
     outputs = model(batch()[0])
-    assert set(outputs) == {name for one in objectives for name in one.output_names}
+    assert set(outputs) == {name for objective in objectives for name in objective.output_names}
     for name in set(outputs) - {"masked_lm"}:  # a cosine of 1 rounds to within a few 1e-7
         assert difference(outputs[name], np.zeros(outputs[name].shape)) < 1e-6, name
 

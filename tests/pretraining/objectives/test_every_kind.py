@@ -7,11 +7,11 @@ import pytest
 import torch
 import transformers
 
-from keras_bert_impl.interop.layouts import LAYOUTS
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.checkpoints.interop.layouts import LAYOUTS
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.pretraining import Pretrainer
 from keras_bert_impl.pretraining.objectives.replaced_tokens import DRAW_LIMIT
+from keras_bert_impl.utils.errors import InputError
 from tests.helpers import MODERN, TINY, difference, randomize
 from tests.pretraining.helpers import masked_batch
 
@@ -46,14 +46,14 @@ COMBINATIONS = [
 def features_of(config, objectives):
     features = masked_batch(config)[0]
     draws = np.random.default_rng(1).integers(0, DRAW_LIMIT, (4, 4)).astype("int32")
-    more = {
+    optional = {
         "replacement_draws": draws,
         "cls_positions": np.tile(np.int32([0, 6]), (4, 1)),
         "span_starts": features["masked_positions"],
         "span_ends": features["masked_positions"],
     }
-    wanted = [name for objective in objectives for name in objective.features]
-    return features | {name: more[name] for name in wanted if name in more}
+    names = [name for objective in objectives for name in objective.features]
+    return features | {name: optional[name] for name in names if name in optional}
 
 
 def test_tests_cover_all_objectives():
@@ -76,11 +76,11 @@ def test_round_trip_and_transformers_loads_the_encoder(kind, names, tmp_path):
 
     theirs = transformers.AutoModel.from_pretrained(tmp_path).double().eval()
     token_ids = np.maximum(features["token_ids"], 3)  # no padding ids
-    more = {}
+    masks = {}
     if kind == "longformer":  # ours: the first token is global
-        more["global_attention_mask"] = torch.tensor(np.eye(1, token_ids.shape[1]).repeat(4, 0))
+        masks["global_attention_mask"] = torch.tensor(np.eye(1, token_ids.shape[1]).repeat(4, 0))
     with torch.no_grad():
-        states = theirs(torch.tensor(token_ids.astype("int64")), **more).last_hidden_state.numpy()
+        states = theirs(torch.tensor(token_ids.astype("int64")), **masks).last_hidden_state.numpy()
     ours = pretrainer.encoder({"token_ids": token_ids})["sequence_output"]
     assert difference(ours, states) < 1e-5  # states of order 1; ours in float32, theirs in float64
 

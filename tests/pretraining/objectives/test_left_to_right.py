@@ -7,9 +7,9 @@ import pytest
 import torch
 import transformers
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.pretraining.pretrainer import Pretrainer
+from keras_bert_impl.utils.errors import InputError
 from tests.helpers import MODERN, TINY, difference, randomize
 
 LENGTH = TINY.max_length

@@ -81,11 +81,11 @@ def test_bert_stores_sentence_order_as_next_sentence(tmp_path):
     model.save_pretrained(tmp_path)
     theirs = transformers.BertForPreTraining.from_pretrained(tmp_path)
     head = model.get_layer("sentence_order").dense
-    found = theirs.cls.seq_relationship.weight.detach().numpy().T
-    np.testing.assert_array_equal(found, head.kernel.numpy())
+    their_kernel = theirs.cls.seq_relationship.weight.detach().numpy().T
+    np.testing.assert_array_equal(their_kernel, head.kernel.numpy())
     loaded = Pretrainer.from_pretrained(tmp_path, ["masked_lm", "sentence_order"])
-    for ours, other in zip(model.get_weights(), loaded.get_weights(), strict=True):
-        np.testing.assert_array_equal(ours, other)
+    for ours, restored in zip(model.get_weights(), loaded.get_weights(), strict=True):
+        np.testing.assert_array_equal(ours, restored)
 
 
 @pytest.mark.parametrize(

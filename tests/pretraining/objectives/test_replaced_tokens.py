@@ -8,12 +8,12 @@ import pytest
 import torch
 import transformers
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.pretraining.objectives import ReplacedTokens
 from keras_bert_impl.pretraining.objectives.replaced_tokens import DRAW_LIMIT, SampleTokens
 from keras_bert_impl.pretraining.pretrainer import Pretrainer
 from keras_bert_impl.training.optimizers.adamw import AdamW
+from keras_bert_impl.utils.errors import InputError
 from tests.helpers import TINY, difference, randomize
 from tests.pretraining.helpers import masked_batch
 
@@ -48,14 +48,14 @@ def theirs(pretrainer, tmp_path_factory):
     """The discriminator, and a generator that shares its embeddings."""
     path = tmp_path_factory.mktemp("electra")
     pretrainer.save_pretrained(path)
-    found = transformers.ElectraForPreTraining.from_pretrained(path).double()
+    discriminator = transformers.ElectraForPreTraining.from_pretrained(path).double()
     generator = transformers.ElectraForMaskedLM.from_pretrained(path / "generator").double()
-    shared = found.electra.embeddings
+    shared = discriminator.electra.embeddings
     for name, weight in generator.electra.embeddings.state_dict().items():
         assert (weight == shared.state_dict()[name]).all()
     generator.electra.embeddings = shared
     generator.generator_lm_head.weight = shared.word_embeddings.weight
-    return found, generator
+    return discriminator, generator
 
 
 def their_features(features):
@@ -89,8 +89,8 @@ def test_training_equals_pytorch(pretrainer, theirs):
         outputs = model(features)
         ids, is_replaced = corrupted(features, labels, np.asarray(outputs["sampled_ids"]))
         replaced += is_replaced.sum()
-        more = their_features(features)
-        of_generator = generator(torch.tensor(features["token_ids"]), **more)
+        inputs = their_features(features)
+        of_generator = generator(torch.tensor(features["token_ids"]), **inputs)
         slots = torch.tensor(features["masked_positions"])[..., None].expand(-1, -1, 40).long()
         words = torch.gather(of_generator.logits, 1, slots)
         probabilities = torch.softmax(words, -1).detach().numpy()
@@ -101,12 +101,12 @@ def test_training_equals_pytorch(pretrainer, theirs):
         hidden = torch.tensor(labels["masked_lm"]).long()
         hidden[:, 3] = -100
         of_discriminator = discriminator(
-            torch.tensor(ids), labels=torch.tensor(is_replaced), **more
+            torch.tensor(ids), labels=torch.tensor(is_replaced), **inputs
         )
         real = features["example_ids"] == 1
-        found = np.asarray(outputs["replaced_token"])[real]
+        logits = np.asarray(outputs["replaced_token"])[real]
         # 1e-5 as elsewhere: float32 against float64 at these widths differs by a few 1e-6.
-        assert difference(found, of_discriminator.logits.detach().numpy()[real]) < 1e-5
+        assert difference(logits, of_discriminator.logits.detach().numpy()[real]) < 1e-5
         loss = torch.nn.functional.cross_entropy(words.flatten(0, 1), hidden.flatten())
         loss = loss + 50 * of_discriminator.loss
         loss.backward()
@@ -189,9 +189,9 @@ def test_directory_and_keras_file(pretrainer, tmp_path):
         Pretrainer.from_pretrained(tmp_path / "model", ["replaced_token"]),
         keras.models.load_model(tmp_path / "model.keras"),
     ):
-        found = loaded(features)
+        outputs = loaded(features)
         for name, values in expected.items():
-            np.testing.assert_array_equal(found[name], values)
+            np.testing.assert_array_equal(outputs[name], values)
 
 
 def test_dropout_override_applies_to_both_encoders(pretrainer, tmp_path):
@@ -213,8 +213,8 @@ def test_default_generator_is_a_quarter_of_the_encoder():
 
 
 def test_rejects_invalid_arguments():
-    other = dataclasses.replace(GENERATOR, vocabulary_size=41)
+    generator = dataclasses.replace(GENERATOR, vocabulary_size=41)
     with pytest.raises(InputError, match="the generator must have the encoder's vocabulary_size"):
-        Pretrainer(Encoder(ELECTRA), [ReplacedTokens(generator=other)])
+        Pretrainer(Encoder(ELECTRA), [ReplacedTokens(generator=generator)])
     with pytest.raises(ValueError, match="must not be empty or share outputs"):
         Pretrainer(Encoder(ELECTRA), ["masked_lm", "replaced_token"])

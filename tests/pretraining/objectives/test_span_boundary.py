@@ -65,7 +65,7 @@ def test_logits_equal_the_closed_form(pretrainer, batch):
     states = pretrainer.encoder({name: features[name] for name in names})["sequence_output"]
     states = np.asarray(states, "float64")
     head = pretrainer.get_layer("span_boundary")
-    found = np.asarray(pretrainer(features)["span_boundary"])
+    logits = np.asarray(pretrainer(features)["span_boundary"])
     for row, slot in [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2), (1, 3)]:
         start, end = features["span_starts"][row, slot], features["span_ends"][row, slot]
         # Positions from the twentieth on share an embedding.
@@ -77,13 +77,13 @@ def test_logits_equal_the_closed_form(pretrainer, batch):
         table = pretrainer.encoder.embeddings.token_embeddings.numpy()
         expected = table @ hidden + head.words.output_bias.numpy()
         # 1e-5 as elsewhere: float32 against float64 at these widths differs by a few 1e-6.
-        assert np.abs(found[row, slot] - expected).max() < 1e-5
+        assert np.abs(logits[row, slot] - expected).max() < 1e-5
 
 
 def test_loss_is_the_weighted_sum(pretrainer, batch):
-    found = pretrainer.evaluate(*batch[:2], sample_weight=batch[2], verbose=0, return_dict=True)
-    expected = found["masked_lm_loss"] + 0.5 * found["span_boundary_loss"]
-    assert found["loss"] == pytest.approx(expected, rel=1e-6)
+    logs = pretrainer.evaluate(*batch[:2], sample_weight=batch[2], verbose=0, return_dict=True)
+    expected = logs["masked_lm_loss"] + 0.5 * logs["span_boundary_loss"]
+    assert logs["loss"] == pytest.approx(expected, rel=1e-6)
 
 
 def test_directory(pretrainer, batch, tmp_path):

@@ -2,9 +2,9 @@
 
 import pytest
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.serving import litert
 from keras_bert_impl.serving.litert import export_litert
+from keras_bert_impl.utils.errors import InputError
 from tests.serving.litert.operators import check_builtin, operators
 from tests.tasks import helpers
 
@@ -12,16 +12,19 @@ from tests.tasks import helpers
 def test_operators_are_builtin_ones(tmp_path):
     export_litert(helpers.encoder(), tmp_path / "served")
     check_builtin(tmp_path / "served")
-    found = operators(tmp_path / "served")
+    counts = operators(tmp_path / "served")
     # Query, key, value, output, two feed-forward layers, and the pooler.
-    assert found["FULLY_CONNECTED"] == 7 and found["GELU"] == 1 and found["SOFTMAX"] == 1
-    assert found["BATCH_MATMUL"] == 2
+    assert counts["FULLY_CONNECTED"] == 7 and counts["GELU"] == 1 and counts["SOFTMAX"] == 1
+    assert counts["BATCH_MATMUL"] == 2
 
 
 @pytest.mark.slow
 def test_precisions(tmp_path):
     model = helpers.encoder(hidden_dim=64, intermediate_dim=256, num_layers=2)
-    reports = {one: export_litert(model, tmp_path / one, one) for one in ("fp32", "fp16", "int8")}
+    reports = {
+        precision: export_litert(model, tmp_path / precision, precision)
+        for precision in ("fp32", "fp16", "int8")
+    }
     sizes = [report.bytes for report in reports.values()]
     # Matrices of 400 kB shrink to a half or a quarter; 1-dimensional weights and the graph do not.
     assert sizes[1] < 0.65 * sizes[0] and sizes[2] < 0.45 * sizes[0]

@@ -13,9 +13,9 @@ pytest.importorskip("mediapipe")
 
 from keras_bert_impl import TextClassifier, TextEmbedder
 from keras_bert_impl.cli.main import main
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.serving.mediapipe import answers, are_different, export_mediapipe
 from keras_bert_impl.tokenizers import WordPieceTokenizer
+from keras_bert_impl.utils.errors import InputError
 from tests.tasks import helpers
 
 TEXTS = ["good film", "the plot is awful, not great!", "", "what joy " * 40, "Very DULL"]
@@ -29,9 +29,9 @@ MULTI = {"problem_type": "multi_label_classification"}
 def test_scores_of_texts(tmp_path, settings):
     model = helpers.classifier(**settings)
     report = export_mediapipe(model, tmp_path / "served", texts=TEXTS)
-    found = answers(tmp_path / "served" / "model.tflite", model, TEXTS)
+    scores = answers(tmp_path / "served" / "model.tflite", model, TEXTS)
     # float32, over sums of 16 numbers
-    assert np.abs(found - model.predict(TEXTS, verbose=0)).max() <= 1e-6
+    assert np.abs(scores - model.predict(TEXTS, verbose=0)).max() <= 1e-6
     assert report.difference <= 1e-5
     assert report.answers == "MediaPipe's tokenizer changes the prediction for 0 of 5 texts"
 
@@ -41,8 +41,8 @@ def test_vectors_of_texts(tmp_path, segments):
     encoder = helpers.encoder(dropout=0.0, use_pooler=False, num_segments=segments)
     model = TextEmbedder(encoder, helpers.tokenizer())
     model.export(tmp_path / "served", format="mediapipe", texts=TEXTS)
-    found = answers(tmp_path / "served" / "model.tflite", model, TEXTS)
-    assert np.abs(found - model.encode(TEXTS)).max() <= 1e-6
+    vectors = answers(tmp_path / "served" / "model.tflite", model, TEXTS)
+    assert np.abs(vectors - model.encode(TEXTS)).max() <= 1e-6
 
 
 def test_the_file_has_the_vocabulary_and_the_labels(tmp_path):
@@ -57,11 +57,11 @@ def test_the_file_has_the_vocabulary_and_the_labels(tmp_path):
 
 
 def test_the_code_of_the_card_runs(tmp_path, monkeypatch, capsys):
-    for model, said in ((helpers.classifier(), "positive"), (helpers.embedder(), "embedding=")):
-        export_mediapipe(model, tmp_path / said, "fp32")
-        monkeypatch.chdir(tmp_path / said)
-        exec(re.search("```python\n(.*?)```", (tmp_path / said / "README.md").read_text(), re.S)[1])
-        assert said in capsys.readouterr().out
+    for model, text in ((helpers.classifier(), "positive"), (helpers.embedder(), "embedding=")):
+        export_mediapipe(model, tmp_path / text, "fp32")
+        monkeypatch.chdir(tmp_path / text)
+        exec(re.search("```python\n(.*?)```", (tmp_path / text / "README.md").read_text(), re.S)[1])
+        assert text in capsys.readouterr().out
 
 
 def test_counts_accents_that_mediapipe_keeps(tmp_path):
@@ -115,8 +115,8 @@ def test_the_command_asks_for_the_texts_of_the_examples(tmp_path, capsys):
     command = ["export", "--model", model, "--out", tmp_path / "served", "--format", "mediapipe"]
     command += ["--dev", rows, "--text", "text", "--label", "label", "--max-drop", "0"]
     assert main([*map(str, command)]) == 0
-    said = capsys.readouterr().err
-    assert "MediaPipe's tokenizer changes the prediction for 0 of 3 texts" in said
+    message = capsys.readouterr().err
+    assert "MediaPipe's tokenizer changes the prediction for 0 of 3 texts" in message
     assert json.loads((tmp_path / "served" / "config.json").read_text())["id2label"]
 
 
@@ -134,7 +134,7 @@ def test_two_thousand_lines_of_real_text(tmp_path):
     theirs = answers(tmp_path / "served" / "model.tflite", model, lines)
     ours = model.encode(lines)
     changed = set(itertools.compress(lines, are_different(model, ours, theirs)))
-    kept = np.array([line not in changed for line in lines])
-    assert len(lines) == 2000 and np.abs(ours - theirs)[kept].max() <= 1e-5
+    unchanged = np.array([line not in changed for line in lines])
+    assert len(lines) == 2000 and np.abs(ours - theirs)[unchanged].max() <= 1e-5
     assert [line for line in changed if line.isascii()] == []
     assert len(changed) <= 20

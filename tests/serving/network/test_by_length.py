@@ -28,8 +28,8 @@ class Network:
 def test_rows_come_back_in_order():
     lengths = np.random.default_rng(0).integers(1, 512, 200).tolist()
     network = Network()
-    found = run_by_length(network, features_of(lengths))
-    assert found.tolist() == [[row + 1, length] for row, length in enumerate(lengths)]
+    outputs = run_by_length(network, features_of(lengths))
+    assert outputs.tolist() == [[row + 1, length] for row, length in enumerate(lengths)]
     computed = sum(rows * length for rows, length in network.shapes)
     assert computed - sum(lengths) <= 64 * len(network.shapes)
     assert sum(rows for rows, _ in network.shapes) == 200

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from keras_bert_impl import TextEmbedder
-from keras_bert_impl.graphs.formats import exporter
+from keras_bert_impl.serving.graphs.formats import exporter
 from keras_bert_impl.serving.network.export import model_card
 from tests.tasks import helpers
 
@@ -26,7 +26,7 @@ def test_its_code_loads_the_files(file_format, tmp_path, monkeypatch, capsys):
 
 def test_the_card_of_an_embedder_has_its_default_prompt():
     prompts = {"prompts": {"query": "query: "}, "default_prompt_name": "query"}
-    for more, said in (({}, False), (prompts, True)):
-        model = TextEmbedder(helpers.encoder(), helpers.tokenizer(), **more)
+    for settings, has_prompt in (({}, False), (prompts, True)):
+        model = TextEmbedder(helpers.encoder(), helpers.tokenizer(), **settings)
         card = model_card(model, "vectors", "ONNX in fp32", "", "")
-        assert ('Put the prompt `"query: "` before each text' in card) is said
+        assert ('Put the prompt `"query: "` before each text' in card) is has_prompt

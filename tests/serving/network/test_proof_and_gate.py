@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from keras_bert_impl import TextEmbedder
-from keras_bert_impl.graphs.networks import network_of
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.serving.graphs.networks import network_of
 from keras_bert_impl.serving.network import export
 from keras_bert_impl.serving.network.proof import relative_difference
+from keras_bert_impl.utils.errors import InputError
 from tests.tasks import helpers
 
 
@@ -123,9 +123,9 @@ def test_nearest_neighbors_that_change_are_counted(tmp_path, caplog):
     how = {"model": model, "change": change, "precision": "int8"}
     report = exported(tmp_path / "served", texts=TEXTS, **how)
     assert (report.neighbors.changed, report.neighbors.texts) == (expected, 40)
-    said = f"the nearest neighbor changes for {expected / 40:.1%} of 40 texts"
-    assert said in (tmp_path / "served" / "README.md").read_text()
-    assert said in caplog.text and "Precision fp16 is more accurate" in caplog.text
+    sentence = f"the nearest neighbor changes for {expected / 40:.1%} of 40 texts"
+    assert sentence in (tmp_path / "served" / "README.md").read_text()
+    assert sentence in caplog.text and "Precision fp16 is more accurate" in caplog.text
 
 
 def test_neighbors_of_the_same_vectors_do_not_change(tmp_path, caplog):

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from keras_bert_impl.cli.main import main
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.serving.litert import Session as LiteRTSession
 from keras_bert_impl.serving.litert import export_litert
 from keras_bert_impl.serving.network import proof
 from keras_bert_impl.serving.openvino import Session as OpenVINOSession
 from keras_bert_impl.serving.openvino import export_openvino
+from keras_bert_impl.utils.errors import InputError
 from tests.helpers import random_features
 from tests.serving.litert.operators import check_builtin
 from tests.serving.network_models import (
@@ -45,13 +45,13 @@ class Runtime(NamedTuple):
         self.check(directory)
         return self.session(directory / self.file, getattr(model, "encoder", model).config)
 
-    def check_agreement(self, made, folder):
+    def check_agreement(self, instances, folder):
         """Checks that each model in a dict agrees with Keras."""
-        found = {
+        differences = {
             name: difference_from_keras(self.open(model, folder / name), model)
-            for name, model in made.items()
+            for name, model in instances.items()
         }
-        assert {name: value for name, value in found.items() if not value <= TOLERANCE} == {}
+        assert {name: value for name, value in differences.items() if not value <= TOLERANCE} == {}
 
 
 RUNTIMES = {
@@ -85,22 +85,22 @@ def test_any_batch_and_length(long, batch, length):
     model, session = long
     # One session handles two shapes.
     for lengths in ([length, *[max(1, length // 2)] * (batch - 1)], [3, 2]):
-        given = random_features(model.config, lengths)
-        assert difference_from_keras(session, model, given) <= TOLERANCE
+        features = random_features(model.config, lengths)
+        assert difference_from_keras(session, model, features) <= TOLERANCE
 
 
 @pytest.mark.parametrize("wrong", [-1, 10_000])
 def test_an_id_without_embedding_is_no_other_one(long, wrong, monkeypatch):
     model, session = long
-    given = random_features(model.config, [5, 5])
-    expected = session(given)["last_hidden_state"]
-    given["token_ids"] = np.array(given["token_ids"])
-    given["token_ids"][1, 2] = wrong
+    features = random_features(model.config, [5, 5])
+    expected = session(features)["last_hidden_state"]
+    features["token_ids"] = np.array(features["token_ids"])
+    features["token_ids"][1, 2] = wrong
     with pytest.raises(InputError, match=rf"Received: {wrong} at \[1, 2\]"):
-        session(given)
+        session(features)
     monkeypatch.setattr(proof, "check_values", lambda *_: None)  # like a client that does not check
     try:
-        outputs = session(given)["last_hidden_state"]
+        outputs = session(features)["last_hidden_state"]
     except (RuntimeError, ValueError):
         return
     assert np.isnan(outputs[1]).all()
@@ -127,8 +127,8 @@ def test_command_writes_what_serves_without_the_model(runtime, name, tmp_path, c
     model = helpers.classifier()
     command = export_command(model, tmp_path, name)
     assert main([*command, "--out", str(tmp_path / "none"), "--max-drop", "-1"]) == 2
-    said = capsys.readouterr().err.strip().split("\n")
-    assert "drops from" in said[-1] and not (tmp_path / "none").exists()
+    lines = capsys.readouterr().err.strip().split("\n")
+    assert "drops from" in lines[-1] and not (tmp_path / "none").exists()
 
     assert main([*command, "--out", str(tmp_path / "out"), "--max-drop", "0"]) == 0
     assert f"wrote the {runtime.title} model" in capsys.readouterr().err

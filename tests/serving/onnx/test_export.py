@@ -59,17 +59,17 @@ def test_half_precision_has_half_the_weights(made, tmp_path):
 
 def test_dynamic_quantization_uses_the_fused_blocks(made, tmp_path):
     report = export_onnx(made["classifier"], tmp_path / "int8", "int8")
-    found = operators(tmp_path / "int8")
-    assert found["QAttention"] == 2 and found["QEmbedLayerNormalization"] == 1
-    assert found["MatMul"] == found["Attention"] == 0
+    counts = operators(tmp_path / "int8")
+    assert counts["QAttention"] == 2 and counts["QEmbedLayerNormalization"] == 1
+    assert counts["MatMul"] == counts["Attention"] == 0
     assert 1e-4 < report.difference < 0.2
 
 
 def test_static_quantization_takes_scales_from_texts(made, tmp_path):
     report = export_onnx(made["classifier"], tmp_path / "int8", "int8", calibration=TEXTS)
-    found = operators(tmp_path / "int8")
+    counts = operators(tmp_path / "int8")
     # All inputs of weight matrices: six per layer, the pooler and the head.
-    assert found["QuantizeLinear"] and found["DynamicQuantizeLinear"] == 0
+    assert counts["QuantizeLinear"] and counts["DynamicQuantizeLinear"] == 0
     weights = onnx.load(tmp_path / "int8/model.onnx").graph.initializer
     assert sum(t.data_type == onnx.TensorProto.INT8 and len(t.dims) == 2 for t in weights) == 14
     assert 1e-4 < report.difference < 0.2
@@ -131,15 +131,15 @@ def command(folder):
 def test_command_prints_the_scores(command, folder, capsys):
     gate = ["--precision", "int8", "--max-drop", "100"]
     assert main([*command, *gate, "--out", str(folder / "out")]) == 0
-    said = capsys.readouterr().err
-    assert "score " in said and " before and " in said
+    message = capsys.readouterr().err
+    assert "score " in message and " before and " in message
     assert (folder / "out" / "model.onnx").exists()
 
 
 def test_command_reports_errors_on_one_line(command, folder, capsys):
     assert main([*command, "--max-drop", "-1", "--out", str(folder / "none")]) == 2
-    said = capsys.readouterr().err.strip().split("\n")
-    assert len(said) == 1 and "drops from" in said[0]
+    lines = capsys.readouterr().err.strip().split("\n")
+    assert len(lines) == 1 and "drops from" in lines[0]
     assert not (folder / "none").exists()
 
 

@@ -7,11 +7,11 @@ import onnx
 import pytest
 from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument, RuntimeException
 
-from keras_bert_impl.config import Adapter
-from keras_bert_impl.graphs.networks import encoder_of
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.checkpoints.config import Adapter
+from keras_bert_impl.serving.graphs.networks import encoder_of
 from keras_bert_impl.serving.network import proof
 from keras_bert_impl.serving.onnx import Session, write_graph
+from keras_bert_impl.utils.errors import InputError
 from tests.serving.network_models import (
     ARCHITECTURES,
     FEW_HEADS,
@@ -24,16 +24,16 @@ from tests.serving.network_models import (
 from tests.tasks import helpers
 
 
-def check_agreement(made):
-    found = {}
-    for name, model in made.items():
-        given = features(model)
+def check_agreement(instances):
+    differences = {}
+    for name, model in instances.items():
+        inputs = features(model)
         for fused in (True, False):
             proto = write_graph(model, fused=fused)
             onnx.checker.check_model(proto, full_check=True)
             session = Session(proto.SerializeToString(), encoder_of(model).config)
-            found[name, fused] = difference_from_keras(session, model, given)
-    assert {key: value for key, value in found.items() if not value <= TOLERANCE} == {}
+            differences[name, fused] = difference_from_keras(session, model, inputs)
+    assert {key: value for key, value in differences.items() if not value <= TOLERANCE} == {}
 
 
 # The other architectures are each similar to one of these.
@@ -56,10 +56,10 @@ def test_heads_of_others_agree_with_keras(kind):
 
 def test_padding_changes_nothing():
     model = encoder("bert")
-    given = features(model)  # rows of 9, 4 and 1 tokens
+    inputs = features(model)  # rows of 9, 4 and 1 tokens
     session = Session(write_graph(model, "float16").SerializeToString(), model.config)
-    alone = {name: array[1:2, :4] for name, array in given.items()}
-    padded, unpadded = (session(rows)["last_hidden_state"] for rows in (given, alone))
+    alone = {name: array[1:2, :4] for name, array in inputs.items()}
+    padded, unpadded = (session(rows)["last_hidden_state"] for rows in (inputs, alone))
     # The weight of a masked token is exactly 0. 11 bits, values of magnitude 1.
     np.testing.assert_allclose(padded[1, :4], unpadded[0], atol=5e-3)
 
@@ -68,8 +68,8 @@ def test_blocks_are_those_of_onnx_runtime():
     proto = write_graph(encoder("bert"))
     counts = collections.Counter(node.op_type for node in proto.graph.node)
     of_ids = ("And", "GreaterOrEqual", "LessOrEqual", "Where", "Unsqueeze")
-    others = ("Cast", "Gather", "Tanh", *of_ids)
-    assert {op: n for op, n in counts.items() if op not in others} == {
+    ignored = ("Cast", "Gather", "Tanh", *of_ids)
+    assert {op: n for op, n in counts.items() if op not in ignored} == {
         "EmbedLayerNormalization": 1,
         "Shape": 1,
         "Attention": 2,
@@ -94,14 +94,14 @@ def test_standard_graph_has_no_other_operators():
 def test_an_id_without_embedding_is_no_other_one(fused, feature, wrong, monkeypatch):
     model = encoder("bert")
     session = Session(write_graph(model, fused=fused).SerializeToString(), model.config)
-    given = {name: array.astype("int64") for name, array in features(model).items()}
-    expected = session(given)["last_hidden_state"]
-    given[feature][1, 2] = wrong
+    inputs = {name: array.astype("int64") for name, array in features(model).items()}
+    expected = session(inputs)["last_hidden_state"]
+    inputs[feature][1, 2] = wrong
     with pytest.raises(InputError, match=rf"{feature} must be in .* Received: {wrong} at \[1, 2\]"):
-        session(given)
+        session(inputs)
     monkeypatch.setattr(proof, "check_values", lambda *_: None)  # like a client that does not check
     try:
-        outputs = session(given)["last_hidden_state"]
+        outputs = session(inputs)["last_hidden_state"]
     except (InvalidArgument, RuntimeException):
         return
     assert np.isnan(outputs[1]).all()
@@ -120,7 +120,7 @@ def test_weights_that_layers_share_are_written_once():
 
 def test_inputs_are_those_of_the_encoder():
     def names(kind):
-        return [one.name for one in write_graph(encoder(kind)).graph.input]
+        return [value.name for value in write_graph(encoder(kind)).graph.input]
 
     assert names("bert") == ["input_ids", "attention_mask", "token_type_ids"]
     assert names("roberta") == names("distilbert") == ["input_ids", "attention_mask"]

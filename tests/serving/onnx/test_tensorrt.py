@@ -35,14 +35,14 @@ def unsupported(proto):
     types = {value.name: value.type.tensor_type.elem_type for value in values}
     constants = {tensor.name: tensor.data_type for tensor in graph.initializer}
     types |= constants
-    found = set()
+    pairs = set()
     for node in graph.node:
         place = _CONSTANT.get(node.op_type, len(node.input))
         is_variable = place < len(node.input) and node.input[place] not in constants
         kind = types.get(node.input[0])
         if node.domain or kind not in OPERATORS.get(node.op_type, ()) or is_variable:
-            found.add((node.op_type, kind))
-    return found
+            pairs.add((node.op_type, kind))
+    return pairs
 
 
 @pytest.mark.parametrize("kind", ["bert", "roberta", "modernbert"])
@@ -95,13 +95,13 @@ def test_int8_is_symmetric(tmp_path):
 @pytest.mark.parametrize("kind", ["bert", "roberta", "modernbert"])
 def test_shapes_can_be_fixed(kind):
     model = models(kind, ("classifier",))["classifier"]
-    given = features(model)
+    inputs = features(model)
     proto = write_graph(model, fused=False)
-    expected = Session(proto.SerializeToString(), model.config)(given)
-    for name, size in zip(("batch", "length"), given["token_ids"].shape, strict=True):
+    expected = Session(proto.SerializeToString(), model.config)(inputs)
+    for name, size in zip(("batch", "length"), inputs["token_ids"].shape, strict=True):
         make_dim_param_fixed(proto.graph, name, size)
     fix_output_shapes(proto)
     for value in [*proto.graph.input, *proto.graph.output]:
         assert all(dim.dim_value for dim in value.type.tensor_type.shape.dim)
-    received = Session(proto.SerializeToString(), model.config)(given)
+    received = Session(proto.SerializeToString(), model.config)(inputs)
     np.testing.assert_allclose(received["logits"], expected["logits"], atol=TOLERANCE)

@@ -5,8 +5,8 @@ import os
 import openvino
 import pytest
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.serving.openvino import Session, export_openvino
+from keras_bert_impl.utils.errors import InputError
 from tests.serving.network_models import TOLERANCE, difference_from_keras, encoder, models
 from tests.tasks import helpers
 

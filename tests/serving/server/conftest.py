@@ -10,17 +10,17 @@ from tests.serving.server.servers import running
 @pytest.fixture(scope="session")
 def exported(tmp_path_factory):
     """Function of a family; returns its (`Signatures`, folder of versions)."""
-    made = {}
+    exports = {}
 
     def export(family):
-        if family not in made:
+        if family not in exports:
             signatures = signatures_of(family)
             folder = tmp_path_factory.mktemp("models") / family
             version = export_version(signatures, folder)
             # Saves time: instead, a row of each signature is run.
             (version / "assets.extra/tf_serving_warmup_requests").unlink()
-            made[family] = signatures, folder
-        return made[family]
+            exports[family] = signatures, folder
+        return exports[family]
 
     return export
 

@@ -154,8 +154,8 @@ def load(clients, seconds, megabytes=lambda: 0.0):
 
 
 def percentiles(times):
-    found = [time for one in times for time in one]
-    return np.percentile(found, [50, 95, 99]).round(1).tolist() if found else None
+    durations = [time for client_times in times for time in client_times]
+    return np.percentile(durations, [50, 95, 99]).round(1).tolist() if durations else None
 
 
 def send_garbage_to(server, count):
@@ -164,14 +164,14 @@ def send_garbage_to(server, count):
     from tests.serving.server.servers import Client
 
     good = message(server.name, ["a good film", "awful"]).SerializeToString()
-    found = {"memory, MB": [server.megabytes()]}
+    report = {"memory, MB": [server.megabytes()]}
     for seed, size in enumerate((count // 5, count)):  # the first fill caches
-        rest = garbage.send_garbage(Client(server.port, server.name), size, seed)
+        rest_outcomes = garbage.send_garbage(Client(server.port, server.name), size, seed)
         damaged = garbage.send_damaged_messages(server.grpc_port, good, size, seed)
-        found["memory, MB"].append(server.megabytes())
+        report["memory, MB"].append(server.megabytes())
     ask = server.clients(2)
     answers = [ask(text)[0] > 0 for ask, text in zip(ask, WORDS)]
-    return found | {"REST": rest, "gRPC": damaged, "answers after it": len(answers)}
+    return report | {"REST": rest_outcomes, "gRPC": damaged, "answers after it": len(answers)}
 
 
 def main():
@@ -184,15 +184,15 @@ def main():
     options = parser.parse_args()
     if options.c_api:
         clients = c_api_clients(options.folder.absolute(), options.clients)
-        found = load(clients, options.seconds)
+        report = load(clients, options.seconds)
     else:
         with contextlib.ExitStack() as stack:
             server = stack.enter_context(Server(options.folder.absolute()))
             if options.garbage:
-                found = send_garbage_to(server, options.garbage)
+                report = send_garbage_to(server, options.garbage)
             else:
-                found = load(server.clients(options.clients), options.seconds, server.megabytes)
-    print(json.dumps(found, indent=2))
+                report = load(server.clients(options.clients), options.seconds, server.megabytes)
+    print(json.dumps(report, indent=2))
 
 
 if __name__ == "__main__":

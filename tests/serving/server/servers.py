@@ -63,11 +63,11 @@ class Client:
         status, _, text = self.send("GET", path)
         return status, text
 
-    def predict(self, request, which="", method="predict"):
+    def predict(self, request, suffix="", method="predict"):
         """Returns (status, answer) of a request, a value or the bytes of its JSON."""
         body = request if isinstance(request, bytes) else json.dumps(request).encode()
         kind = {"Content-Type": "application/json"}
-        status, headers, text = self.send("POST", f"{self.path}{which}:{method}", body, kind)
+        status, headers, text = self.send("POST", f"{self.path}{suffix}:{method}", body, kind)
         assert headers["Content-Type"] == "application/json"
         return status, json.loads(text)
 

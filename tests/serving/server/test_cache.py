@@ -7,10 +7,10 @@ from concurrent.futures import Future
 import numpy as np
 import pytest
 
-from keras_bert_impl.io.cache import Cache
 from keras_bert_impl.serving.server.cache import cached
 from keras_bert_impl.serving.server.model import Model, Signature
 from keras_bert_impl.serving.server.wire import ApiError
+from keras_bert_impl.utils.io.cache import Cache
 from tests.serving.server.servers import running
 from tests.serving.server.test_batching import ids, texts
 
@@ -36,11 +36,11 @@ class Direct:
         return future
 
 
-def assert_equal(one, other):
-    assert one.keys() == other.keys()
-    for name, array in one.items():
-        np.testing.assert_array_equal(array, other[name])
-        assert array.dtype == other[name].dtype and array.shape == other[name].shape
+def assert_equal(first, second):
+    assert first.keys() == second.keys()
+    for name, array in first.items():
+        np.testing.assert_array_equal(array, second[name])
+        assert array.dtype == second[name].dtype and array.shape == second[name].shape
 
 
 @pytest.mark.parametrize(
@@ -141,6 +141,6 @@ def test_server_with_a_cache(exported):
         assert client.metric('keras_bert_cache_rows_total{result="miss"}') == 5
         assert client.metric('keras_bert_cache_rows_total{result="hit"}') == 3 + 64
         assert 5 * 1000 < client.metric("keras_bert_cache_bytes") < 5 * 10_000
-    for (_, one), (_, other) in zip(expected, first):
-        for a, b in zip(one["predictions"], other["predictions"]):
+    for (_, plain_answer), (_, cached_answer) in zip(expected, first):
+        for a, b in zip(plain_answer["predictions"], cached_answer["predictions"]):
             assert a["label"] == b["label"] and abs(a["score"] - b["score"]) < 1e-5

@@ -291,5 +291,5 @@ def test_random_requests_of_the_tools_client(exported, tmp_path):
     """The client that tests the C API and the stand-in of TensorFlow Serving."""
     signatures, folder = exported("single_label")
     with running(folder) as client:
-        found = fuzz(signatures, folder / "1", 300, tmp_path, ("rest", client.port, folder.name))
-    assert found["inputs"] >= 300
+        counts = fuzz(signatures, folder / "1", 300, tmp_path, ("rest", client.port, folder.name))
+    assert counts["inputs"] >= 300

@@ -10,11 +10,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.serving.saved_model import export_version
 from keras_bert_impl.serving.server import feedback
 from keras_bert_impl.serving.server.wire import ApiError
 from keras_bert_impl.tasks import read_table
+from keras_bert_impl.utils.errors import InputError
 from tests.serving.server.servers import running, wait_for
 from tests.tasks.helpers import ROOT, classifier
 
@@ -51,8 +51,8 @@ def path(folder):
     return folder / "feedback.jsonl"
 
 
-def label(client, request_id, value, **more):
-    request = {"request_id": request_id, "label": value} | more
+def label(client, request_id, value, **fields):
+    request = {"request_id": request_id, "label": value} | fields
     return client.predict(request, method="feedback")
 
 
@@ -65,8 +65,8 @@ def test_labels_are_rows_to_train_on(client, path):
         assert status == 200 and response["correct"] == (labels[row] == predicted[row])
     assert path.read_bytes().isascii()
     for encoding in (None, "cp1252"):
-        found = read_table(path, "body", label="mood", dates="time", encoding=encoding)
-        assert dict(zip(found.texts, found.labels)) == dict(zip(TEXTS, labels))
+        table = read_table(path, "body", label="mood", dates="time", encoding=encoding)
+        assert dict(zip(table.texts, table.labels)) == dict(zip(TEXTS, labels))
     rows = [json.loads(line) for line in path.read_text().splitlines()]
     assert {row["prediction"] for row in rows} <= {"negative", "positive"}
     assert all(row["version"] == 1 and row["request_id"] == answer["request_id"] for row in rows)
@@ -84,20 +84,20 @@ def test_metrics_show_the_scores(client):
 
 
 def test_errors_say_what_is_wrong(client, path):
-    _, one = client.predict({"instances": ["joy"]})
-    _, two = client.predict({"instances": ["joy", "dull"]})
-    name = one["request_id"]
+    _, first = client.predict({"instances": ["joy"]})
+    _, second = client.predict({"instances": ["joy", "dull"]})
+    name = first["request_id"]
     wrong = [
         ((name, "good"), 400, "Label 'good' is not one of 'negative', 'positive'."),
         ((name, ["positive"]), 400, "'label' must be one label."),
         ((name, None), 400, "Label None is not one of"),
         (("0" * 32, "positive"), 404, "is unknown. The server stores the last 100000 responses"),
         ((7, "positive"), 400, "'request_id' must be a string, not 7"),
-        ((two["request_id"], "positive"), 400, "'row' must be from 0 to 1. Received: None"),
+        ((second["request_id"], "positive"), 400, "'row' must be from 0 to 1. Received: None"),
     ]
     for arguments, status, message in wrong:
-        found, answer = label(client, *arguments)
-        assert found == status and message in answer["error"]
+        received, answer = label(client, *arguments)
+        assert received == status and message in answer["error"]
     assert label(client, name, "positive", row=1)[0] == 400
     assert label(client, name, "positive", more=1)[0] == 400
     for body in (b"", b"[]", b'{"label": "positive"}', b"{"):
@@ -109,8 +109,8 @@ def test_errors_say_what_is_wrong(client, path):
     for kind in ({}, {"Content-Type": "text/plain"}):  # as forms on web pages send
         body = json.dumps({"request_id": name, "label": "positive"})
         assert client.send("POST", f"{client.path}:feedback", body, kind)[0] == 415
-    other = client.send("POST", "/v1/models/other:feedback", b"{}")
-    assert other[0] == 404 and "this server has the model reviews" in other[2]
+    response = client.send("POST", "/v1/models/other:feedback", b"{}")
+    assert response[0] == 404 and "this server has the model reviews" in response[2]
 
 
 def test_other_answers_have_no_id(client):
@@ -159,8 +159,8 @@ def test_pairs_and_several_labels(tmp_path):
         for value, status in (("joy", 400), (["joy", "film"], 200), ([], 200)):
             _, answer = client.predict(request)
             assert label(client, answer["request_id"], value)[0] == status
-    found = read_table(path, "text", "pair", label="label")
-    assert found.texts == [("joy", "dull")] * 2 and found.labels == [["film", "joy"], []]
+    table = read_table(path, "text", "pair", label="label")
+    assert table.texts == [("joy", "dull")] * 2 and table.labels == [["film", "joy"], []]
 
 
 def stand_in(outputs, labels=TOPICS, **columns):
@@ -175,25 +175,25 @@ def stand_in(outputs, labels=TOPICS, **columns):
 def test_scores_are_those_of_scikit_learn_on_the_last_labels(tmp_path, monkeypatch):
     monkeypatch.setattr(feedback, "_WINDOW", 6)
     model, signature = stand_in(["label", "scores"], label="mood")
-    path, seen = tmp_path / "feedback.jsonl", []
-    store = feedback.Feedback(path, lambda *found: seen.append(found))
+    path, reports = tmp_path / "feedback.jsonl", []
+    store = feedback.Feedback(path, lambda *report: reports.append(report))
     labels = ["film", "film", "joy", "plot", "film", "joy", "plot", "plot"]
     predicted = ["joy", "film", "joy", "film", "film", "plot", "plot", "film"]
     texts, answers = (
-        np.array([one.encode() for one in names], object) for names in (labels, predicted)
+        np.array([label.encode() for label in names], object) for names in (labels, predicted)
     )
     name = store.remember(model, signature, {"text": texts}, {"label": answers})
-    for row, one in enumerate(labels):
-        store.add(json.dumps({"request_id": name, "row": row, "label": one}).encode())
+    for row, label in enumerate(labels):
+        store.add(json.dumps({"request_id": name, "row": row, "label": label}).encode())
     both = labels[-6:], predicted[-6:]
     expected = metrics.accuracy_score(*both), metrics.f1_score(*both, average="macro")
-    assert [found[1].rows for found in seen] == [1, 2, 3, 4, 5, 6, 6, 6]
-    assert seen[-1][1] == pytest.approx((6, *expected))
+    assert [report[1].rows for report in reports] == [1, 2, 3, 4, 5, 6, 6, 6]
+    assert reports[-1][1] == pytest.approx((6, *expected))
     with path.open("a") as file:
         file.write('{"torn')
-    again = feedback.Feedback(path, lambda *found: seen.append(found))  # after a restart
+    again = feedback.Feedback(path, lambda *report: reports.append(report))  # after a restart
     again.start(model)
-    assert seen[-1] == seen[-2] and len(seen) == 9
+    assert reports[-1] == reports[-2] and len(reports) == 9
     name = again.remember(model, signature, {"text": texts[:1]}, {"label": answers[:1]})
     again.add(json.dumps({"request_id": name, "label": "film"}).encode())
     *_, torn, last = path.read_text().splitlines()
@@ -202,18 +202,18 @@ def test_scores_are_those_of_scikit_learn_on_the_last_labels(tmp_path, monkeypat
 
 def test_a_column_per_label(tmp_path):
     model, signature = stand_in(["labels", "scores"], text="a", label="film, plot,joy")
-    seen = []
-    store = feedback.Feedback(tmp_path / "a.jsonl", lambda *found: seen.append(found))
+    reports = []
+    store = feedback.Feedback(tmp_path / "a.jsonl", lambda *report: reports.append(report))
     store.start(model)
     outputs = {"labels": np.array([[b"film", b"", b""]], object)}
     name = store.remember(model, signature, {"text": np.array([b"x"], object)}, outputs)
     store.add(json.dumps({"request_id": name, "label": ["joy", "film"]}).encode())
-    found = read_table(tmp_path / "a.jsonl", "a", label=TOPICS)
-    assert (found.texts, found.labels) == (["x"], [["film", "joy"]])
-    assert seen == [(3, feedback.Scores(1, 0.0, 0.5))]  # F1 of film is 1, of joy 0
-    again = feedback.Feedback(tmp_path / "a.jsonl", lambda *found: seen.append(found))
+    table = read_table(tmp_path / "a.jsonl", "a", label=TOPICS)
+    assert (table.texts, table.labels) == (["x"], [["film", "joy"]])
+    assert reports == [(3, feedback.Scores(1, 0.0, 0.5))]  # F1 of film is 1, of joy 0
+    again = feedback.Feedback(tmp_path / "a.jsonl", lambda *report: reports.append(report))
     again.start(model)
-    assert seen[1:] == seen[:1]
+    assert reports[1:] == reports[:1]
 
 
 def test_what_cannot_store_feedback(reviews, tmp_path):
@@ -305,10 +305,10 @@ def test_edited_lines_are_not_scored(tmp_path):
     ]
     rows = [json.dumps(line | change) for change in changes] + ["[" * 100_000]
     (tmp_path / "a.jsonl").write_text("\n".join([*rows, "[]", ""]))
-    seen = []
+    reports = []
     model, _ = stand_in(["label", "scores"])
-    feedback.Feedback(tmp_path / "a.jsonl", lambda *found: seen.append(found)).start(model)
-    assert seen == [(3, feedback.Scores(1, 1.0, 1.0))]
+    feedback.Feedback(tmp_path / "a.jsonl", lambda *report: reports.append(report)).start(model)
+    assert reports == [(3, feedback.Scores(1, 1.0, 1.0))]
 
 
 def test_labels_for_an_unloaded_version_are_stored(client, path):

@@ -98,11 +98,11 @@ def test_answers_equal_those_of_rest(served, service):
     assert response.model_spec.name == "single_label"
     assert response.model_spec.signature_name == "serving_default"
     assert response.model_spec.version.value == 1
-    _, rest = served.predict({"inputs": TEXTS})
+    _, answer = served.predict({"inputs": TEXTS})
     arrays = arrays_of(response)
-    assert arrays.keys() == rest["outputs"].keys()
-    assert [text.decode() for text in arrays["label"]] == rest["outputs"]["label"]
-    np.testing.assert_allclose(arrays["scores"], rest["outputs"]["scores"], rtol=0, atol=1e-6)
+    assert arrays.keys() == answer["outputs"].keys()
+    assert [text.decode() for text in arrays["label"]] == answer["outputs"]["label"]
+    np.testing.assert_allclose(arrays["scores"], answer["outputs"]["scores"], rtol=0, atol=1e-6)
 
 
 def test_another_signature_and_a_version(service):
@@ -133,8 +133,8 @@ def test_requests_are_joined(served, service):
     with ThreadPoolExecutor(len(texts)) as pool:
         received = list(pool.map(predict, texts))
     assert served.metric("keras_bert_batch_rows_count") - before < len(texts)
-    for one, other in zip(expected, received):
-        np.testing.assert_allclose(one["scores"], other["scores"], rtol=0, atol=1e-5)
+    for alone, joined in zip(expected, received):
+        np.testing.assert_allclose(alone["scores"], joined["scores"], rtol=0, atol=1e-5)
 
 
 def test_metadata_and_status_equal_those_of_rest(served, service, channel):
@@ -145,8 +145,8 @@ def test_metadata_and_status_equal_those_of_rest(served, service, channel):
     received = json_format.MessageToDict(
         signatures, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
     )
-    rest = json.loads(served.get(f"{served.path}/metadata")[1])
-    assert received["signature_def"] == rest["metadata"]["signature_def"]["signature_def"]
+    answer = json.loads(served.get(f"{served.path}/metadata")[1])
+    assert received["signature_def"] == answer["metadata"]["signature_def"]["signature_def"]
     models = model_service_pb2_grpc.ModelServiceStub(channel)
     request = get_model_status_pb2.GetModelStatusRequest()
     request.model_spec.name = "single_label"
@@ -289,5 +289,5 @@ def test_the_client_of_the_documentation(exported, tmp_path):
     with running(folder, grpc=True) as client:
         ports = {"port": client.grpc_port, "rest_port": client.port}
         lines = printed_by([sys.executable], code, ports)
-        _, rest = client.predict({"inputs": CLIENT_TEXTS})
-    assert [line.split()[0] for line in lines] == rest["outputs"]["label"]
+        _, answer = client.predict({"inputs": CLIENT_TEXTS})
+    assert [line.split()[0] for line in lines] == answer["outputs"]["label"]

@@ -9,11 +9,11 @@ import types
 import pytest
 import tensorflow as tf
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.serving.saved_model import BATCH_SIZES, example_inputs, write_warmup
 from keras_bert_impl.serving.server.model import WARMUP, read_warmup
 from keras_bert_impl.serving.server.versions import Folder, Versions
 from keras_bert_impl.serving.server.wire import ApiError
+from keras_bert_impl.utils.errors import InputError
 from tests.serving.server.servers import running, wait_for
 
 

@@ -10,8 +10,7 @@ import tensorflow as tf
 import torch
 import transformers
 
-from keras_bert_impl.config import EncoderConfig
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.checkpoints.config import EncoderConfig
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.pretraining import Pretrainer
 from keras_bert_impl.serving.graph_operations import read_graph
@@ -20,6 +19,7 @@ from keras_bert_impl.tokenizers import ByteLevelBPETokenizer, MosesBPETokenizer,
 from keras_bert_impl.tokenizers.byte_level_bpe.files import BERT
 from keras_bert_impl.tokenizers.byte_level_bpe.tokenizer import byte_characters
 from keras_bert_impl.tokenizers.moses.characters import SPECIAL_TOKENS
+from keras_bert_impl.utils.errors import InputError
 from tests.helpers import randomize
 from tests.tasks import helpers
 from tests.tokenizers.sentencepiece_models import train
@@ -57,7 +57,7 @@ KINDS = {
     "xlm": NO_SEGMENTS | {"intermediate_dim": 64},
 }
 TEXTS = ["a good film", "what a dull plot, and very awful", "", "Zürich 日本 isn't bad  "]
-PAIRS = [(text, other) for text, other in zip(TEXTS, TEXTS[::-1])]
+PAIRS = [(text, second_text) for text, second_text in zip(TEXTS, TEXTS[::-1])]
 # Ours computes in float32, theirs in float64; logits have magnitude 1.
 TOLERANCE = 1e-5
 
@@ -66,15 +66,17 @@ def byte_level_bpe(first_tokens, **settings):
     words = ["Ġ" + word for word in helpers.WORDS]
     merges = [(word[:i], word[i]) for word in words for i in range(1, len(word))]
     merges = list(dict.fromkeys(merges))
-    made = dict.fromkeys(a + b for a, b in merges)
-    return ByteLevelBPETokenizer([*first_tokens, *byte_characters(), *made], merges, **settings)
+    pieces = dict.fromkeys(a + b for a, b in merges)
+    return ByteLevelBPETokenizer([*first_tokens, *byte_characters(), *pieces], merges, **settings)
 
 
 def moses_bpe():
     words = [[*word[:-1], f"{word[-1]}</w>"] for word in helpers.WORDS]
     merges = [("".join(word[:i]), word[i]) for word in words for i in range(1, len(word))]
     merges = list(dict.fromkeys(merges))
-    pieces = dict.fromkeys(piece for left, right in merges for piece in (left, right, left + right))
+    pieces = dict.fromkeys(
+        piece for first, second in merges for piece in (first, second, first + second)
+    )
     return MosesBPETokenizer([*SPECIAL_TOKENS, *pieces], merges)
 
 
@@ -158,10 +160,10 @@ def test_classifier(encoder, tokenizer, tmp_path):
     assert read_graph(tmp_path / "exported").meta_graphs  # `serve` knows its operations
     again = TextClassifier.from_pretrained(tmp_path / "model")
     signatures = tf.saved_model.load(str(tmp_path / "exported")).signatures
-    for asked in (TEXTS, PAIRS):
-        expected = model.predict(asked, verbose=0)
-        assert np.abs(expected - their_scores(tmp_path / "model", asked)).max() < TOLERANCE
-        assert (again.predict(asked, verbose=0) == expected).all()
+    for inputs in (TEXTS, PAIRS):
+        expected = model.predict(inputs, verbose=0)
+        assert np.abs(expected - their_scores(tmp_path / "model", inputs)).max() < TOLERANCE
+        assert (again.predict(inputs, verbose=0) == expected).all()
     served = signatures["serving_default"](text=tf.constant(TEXTS))["scores"]
     assert np.abs(served - model.predict(TEXTS, verbose=0)).max() < TOLERANCE
     first, second = map(tf.constant, zip(*PAIRS))
@@ -204,9 +206,9 @@ def test_big_bird_answers_like_transformers(tmp_path):
     assert features["token_ids"].shape[1] > 14  # else attention is full
     names = {"input_ids": "token_ids", "attention_mask": "padding_mask"}
     names["token_type_ids"] = "segment_ids"
-    given = {name: torch.tensor(features[ours].numpy()).long() for name, ours in names.items()}
+    tensors = {name: torch.tensor(features[ours].numpy()).long() for name, ours in names.items()}
     with torch.no_grad():
-        expected = theirs(**given)
+        expected = theirs(**tensors)
     context = features["segment_ids"].numpy() == 1
     for name, values in QuestionAnswerer.from_pretrained(tmp_path)(features).items():
         difference = keras.ops.convert_to_numpy(values) - getattr(expected, name).numpy()

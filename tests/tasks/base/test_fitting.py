@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks import MaskedLM
 from keras_bert_impl.training.optimizers.adamw import AdamW
+from keras_bert_impl.utils.errors import InputError
 from tests.tasks.helpers import classifier, encoder, examples, tokenizer
 
 TEXTS, LABELS = examples(count=20)
@@ -68,32 +68,32 @@ def test_loggers_see_finite_data_and_change_nothing(looked_at, monkeypatch, argu
     monkeypatch.undo()
     alone, expected = trained(**given())
     np.testing.assert_array_equal(losses, expected)
-    for one, other in zip(model.get_weights(), alone.get_weights()):
-        np.testing.assert_array_equal(one, other)
+    for weight, weight_alone in zip(model.get_weights(), alone.get_weights()):
+        np.testing.assert_array_equal(weight, weight_alone)
 
 
 def test_callbacks_know_the_number_of_steps():
-    seen = []
+    counts = []
 
     class Watch(keras.callbacks.Callback):
         def on_epoch_end(self, epoch, logs=None):
-            seen.append((self.params["steps"], self.params["epochs"]))
+            counts.append((self.params["steps"], self.params["epochs"]))
 
     trained(callbacks=[Watch()])
-    assert seen == [(5, 2)] * 2
+    assert counts == [(5, 2)] * 2
 
 
 def test_masks_are_other_ones_in_each_epoch(looked_at):
-    seen = []
+    losses = []
 
     class Watch(keras.callbacks.Callback):
         def on_train_batch_end(self, batch, logs=None):
-            seen.append(logs["loss"])
+            losses.append(logs["loss"])
 
     model = MaskedLM(encoder(dropout=0.0), tokenizer())
     model.compile(AdamW(0.0), metrics=[])
     model.fit(TEXTS, batch_size=20, epochs=3, verbose=0, callbacks=[Watch()])
-    assert looked_at == [1, None] and len(set(seen)) == 3
+    assert looked_at == [1, None] and len(set(losses)) == 3
 
 
 @pytest.mark.parametrize("data", [batches, lambda: Endless(), None])
@@ -101,12 +101,12 @@ def test_endless_data_to_evaluate_on_needs_steps(data):
     model = classifier()
     model.compile(keras.optimizers.SGD(0.1), metrics=[], run_eagerly=True)
     repeated = tf.data.Dataset.from_tensor_slices((TEXTS, LABELS)).batch(4).repeat()
-    made = data() if data else repeated
+    endless = data() if data else repeated
     with pytest.raises(InputError, match="infinitely many batches. Pass validation_steps="):
-        model.fit(TEXTS, LABELS, validation_data=made, verbose=0)
+        model.fit(TEXTS, LABELS, validation_data=endless, verbose=0)
     if data is not batches:  # a generator that ends may be evaluated
         with pytest.raises(InputError, match="infinitely many batches. Pass steps="):
-            model.evaluate(made, verbose=0)
+            model.evaluate(endless, verbose=0)
         with pytest.raises(InputError, match="infinitely many batches. Pass steps="):
-            model.predict(made, verbose=0)
+            model.predict(endless, verbose=0)
     assert model.evaluate(data() if data else repeated, steps=1, verbose=0) > 0

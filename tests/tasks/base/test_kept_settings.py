@@ -2,8 +2,6 @@
 
 import pytest
 
-from keras_bert_impl.io.errors import InputError
-from keras_bert_impl.io.reading import Document
 from keras_bert_impl.tasks import (
     MultipleChoice,
     NextSentencePredictor,
@@ -14,17 +12,19 @@ from keras_bert_impl.tasks import (
 )
 from keras_bert_impl.tasks.base.kept_settings import kept_settings, within_positions
 from keras_bert_impl.tasks.base.long_texts import LongTexts
+from keras_bert_impl.utils.errors import InputError
+from keras_bert_impl.utils.io.reading import Document
 from tests.tasks.helpers import classifier, encoder
 
 
-def kept(model_class, **own):
+def kept(model_class, **settings):
     names = ("max_length", *model_class.settings)
-    return kept_settings(Document({"keras_bert_impl": own}, "config.json"), model_class, names)
+    return kept_settings(Document({"keras_bert_impl": settings}, "config.json"), model_class, names)
 
 
 def test_reads_settings_with_their_types():
-    own = {"max_length": 16, "null_threshold": -1.5, "num_best": 3, "other": 3}
-    assert kept(QuestionAnswerer, **own) == {
+    settings = {"max_length": 16, "null_threshold": -1.5, "num_best": 3, "other": 3}
+    assert kept(QuestionAnswerer, **settings) == {
         "max_length": 16,
         "null_threshold": -1.5,
         "num_best": 3,
@@ -38,7 +38,7 @@ def test_reads_settings_with_their_types():
 
 
 @pytest.mark.parametrize(
-    ("model_class", "own", "message"),
+    ("model_class", "settings", "message"),
     [
         (TextClassifier, {"max_length": "16"}, "keras_bert_impl.max_length must be an integer"),
         (QuestionAnswerer, {"num_best": -1}, "num_best must be a positive integer, got -1"),
@@ -58,9 +58,9 @@ def test_reads_settings_with_their_types():
         (TextEmbedder, {"long_texts": {"way": "x"}}, "long_texts: long_texts must be one of"),
     ],
 )
-def test_rejects_settings_of_another_type(model_class, own, message):
+def test_rejects_settings_of_another_type(model_class, settings, message):
     with pytest.raises(InputError, match=f"^config.json: .*{message}"):
-        kept(model_class, **own)
+        kept(model_class, **settings)
 
 
 def test_limits_max_length_to_the_positions(caplog):

@@ -9,10 +9,10 @@ import pytest
 from keras import losses, metrics
 
 from keras_bert_impl import Adapter
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.runs.distillation import RDrop
 from keras_bert_impl.tasks import TextClassifier, TokenClassifier
 from keras_bert_impl.training.optimizers.adamw import AdamW
+from keras_bert_impl.utils.errors import InputError
 from tests.tasks.helpers import classifier, encoder, examples, tokenizer, weights
 
 TEXTS, LABELS = examples(count=64)
@@ -49,12 +49,12 @@ def test_loaded_copy_resumes_training_exactly(copied, tmp_path):
         seed=3,
     )
     model.fit(TEXTS, LABELS, epochs=2, verbose=0)
-    other = copied(model, tmp_path)
-    assert other.compiled and int(other.optimizer.iterations) == 4
-    assert other.evaluate(TEXTS, LABELS, verbose=0) == model.evaluate(TEXTS, LABELS, verbose=0)
-    for one in (model, other):
-        one.fit(TEXTS, LABELS, epochs=3, initial_epoch=2, verbose=0)
-    np.testing.assert_array_equal(weights(model), weights(other))
+    loaded = copied(model, tmp_path)
+    assert loaded.compiled and int(loaded.optimizer.iterations) == 4
+    assert loaded.evaluate(TEXTS, LABELS, verbose=0) == model.evaluate(TEXTS, LABELS, verbose=0)
+    for resumed in (model, loaded):
+        resumed.fit(TEXTS, LABELS, epochs=3, initial_epoch=2, verbose=0)
+    np.testing.assert_array_equal(weights(model), weights(loaded))
 
 
 def classifier_with(adapter):
@@ -76,10 +76,10 @@ def same_object(model, _):
 
 def from_weights_file(model, tmp_path):
     model.save_weights(tmp_path / "model.weights.h5")
-    other = classifier_with(model.config.adapter)
-    other.compile()
-    other.load_weights(tmp_path / "model.weights.h5")
-    return other
+    loaded = classifier_with(model.config.adapter)
+    loaded.compile()
+    loaded.load_weights(tmp_path / "model.weights.h5")
+    return loaded
 
 
 @pytest.mark.parametrize("adapter", [None, Adapter("lora", size=2)])
@@ -89,10 +89,10 @@ def test_initial_epoch_continues_the_run_of_the_default_optimizer(continued, ada
     parts.set_weights(whole.get_weights())
     whole.fit(TEXTS, LABELS, epochs=4, verbose=0)
     parts.fit(TEXTS, LABELS, epochs=4, callbacks=[StopAfter(2)], verbose=0)
-    other = continued(parts, tmp_path)
-    other.fit(TEXTS, LABELS, epochs=4, initial_epoch=2, verbose=0)
-    assert int(other.optimizer.iterations) == 8
-    np.testing.assert_array_equal(weights(whole), weights(other))
+    resumed = continued(parts, tmp_path)
+    resumed.fit(TEXTS, LABELS, epochs=4, initial_epoch=2, verbose=0)
+    assert int(resumed.optimizer.iterations) == 8
+    np.testing.assert_array_equal(weights(whole), weights(resumed))
 
 
 def test_a_longer_run_extends_the_default_schedule(tmp_path):
@@ -110,7 +110,7 @@ def test_a_longer_run_extends_the_default_schedule(tmp_path):
     model.compile()
     model.fit(TEXTS, LABELS, epochs=4, callbacks=[backup(), log], verbose=0)
     # Steps 5 to 8 of 8, without warmup.
-    assert rates == pytest.approx([3e-5 * left / 8 for left in (3, 2, 1, 0)] * 2, abs=1e-12)
+    assert rates == pytest.approx([3e-5 * steps / 8 for steps in (3, 2, 1, 0)] * 2, abs=1e-12)
 
 
 def test_a_model_without_optimizer_state_warns_that_the_run_starts_again():
@@ -121,10 +121,10 @@ def test_a_model_without_optimizer_state_warns_that_the_run_starts_again():
 def test_loaded_copy_resumes_with_the_default_optimizer(tmp_path):
     model = classifier()
     model.fit(TEXTS, LABELS, verbose=0)
-    other = reloaded(model, tmp_path)
-    for one in (model, other):
-        one.fit(TEXTS, LABELS, epochs=2, verbose=0)
-    np.testing.assert_array_equal(weights(model), weights(other))
+    loaded = reloaded(model, tmp_path)
+    for resumed in (model, loaded):
+        resumed.fit(TEXTS, LABELS, epochs=2, verbose=0)
+    np.testing.assert_array_equal(weights(model), weights(loaded))
     tagged = tagger()
     tagged.compile(metrics=["entity_f1"])
     assert reloaded(tagged, tmp_path).metrics_names == tagged.metrics_names
@@ -160,13 +160,13 @@ def frozen_weight(model):
 def test_loaded_copy_keeps_frozen_layers(freeze, copied, tmp_path):
     model = classifier()
     freeze(model)
-    other = copied(model, tmp_path)
-    learned = [[w.path for w in one.trainable_weights] for one in (model, other)]
+    loaded = copied(model, tmp_path)
+    learned = [[w.path for w in network.trainable_weights] for network in (model, loaded)]
     assert learned[0] == learned[1] and len(learned[0]) < len(model.weights)
     clone = keras.models.clone_model(model)
     assert [w.path for w in clone.trainable_weights] == learned[0]
     inputs = {n: keras.Input((None,), dtype="int32", name=n) for n in model.input}
-    outer = keras.Model(inputs, other(inputs))
+    outer = keras.Model(inputs, loaded(inputs))
     assert len(outer.trainable_weights) == len(learned[0])
 
 
@@ -180,9 +180,9 @@ def test_clone_of_a_compiled_model_names_the_way_to_copy_it():
 
 def test_frozen_encoder_stays_frozen_inside_another_model(tmp_path):
     whole = encoder()
-    made = type(whole)(whole.config, trainable=False)
+    frozen = type(whole)(whole.config, trainable=False)
     inputs = {"token_ids": keras.Input((None,), dtype="int32")}
-    outer = keras.Model(inputs, keras.layers.Dense(2)(made(inputs)["pooled_output"]))
+    outer = keras.Model(inputs, keras.layers.Dense(2)(frozen(inputs)["pooled_output"]))
     assert len(outer.trainable_weights) == 2
     again = reloaded(outer, tmp_path)
     assert len(again.trainable_weights) == 2
@@ -192,11 +192,11 @@ def test_rejects_training_after_losing_the_objective(tmp_path):
     model = classifier()
     model.compile(AdamW(1e-3), objective=RDrop(model, 1.0))
     model.fit(TEXTS, LABELS, verbose=0)
-    other = reloaded(model, tmp_path)
+    loaded = reloaded(model, tmp_path)
     with pytest.raises(InputError, match=r"call compile\(objective=RDrop\(...\)\) again"):
-        other.fit(TEXTS, LABELS, verbose=0)
-    other.compile(AdamW(1e-3), objective=RDrop(other, 1.0))
-    other.fit(TEXTS, LABELS, verbose=0)
+        loaded.fit(TEXTS, LABELS, verbose=0)
+    loaded.compile(AdamW(1e-3), objective=RDrop(loaded, 1.0))
+    loaded.fit(TEXTS, LABELS, verbose=0)
 
 
 def test_a_lambda_is_a_loss_and_leaves_no_name_scope_open():
@@ -246,18 +246,20 @@ def of_class(kind):
 
 
 def test_the_compute_loss_of_a_subclass_is_trained_and_evaluated():
-    plain, own = of_class(type(classifier())), of_class(SevenTimes)
-    found = []
-    for model in (plain, own):
+    plain, scaled = of_class(type(classifier())), of_class(SevenTimes)
+    loss_pairs = []
+    for model in (plain, scaled):
         model.compile(keras.optimizers.SGD(0.0), metrics=[])
         history = model.fit(TEXTS, LABELS, verbose=0).history
-        found.append((history["loss"][0], model.evaluate(TEXTS, LABELS, verbose=0)))
-    np.testing.assert_allclose(found[1], np.multiply(found[0], 7), rtol=1e-5)  # float32 sums
-    own.compile(keras.optimizers.SGD(1e-3), metrics=[])
+        loss_pairs.append((history["loss"][0], model.evaluate(TEXTS, LABELS, verbose=0)))
+    np.testing.assert_allclose(
+        loss_pairs[1], np.multiply(loss_pairs[0], 7), rtol=1e-5
+    )  # float32 sums
+    scaled.compile(keras.optimizers.SGD(1e-3), metrics=[])
     plain.compile(keras.optimizers.SGD(7e-3), metrics=[])
-    for model in (plain, own):
+    for model in (plain, scaled):
         model.fit(TEXTS[:8], LABELS[:8], verbose=0, shuffle=False)
-    np.testing.assert_allclose(weights(own), weights(plain), atol=1e-6)
+    np.testing.assert_allclose(weights(scaled), weights(plain), atol=1e-6)
 
 
 def test_compute_loss_knows_whether_it_trains():

@@ -8,7 +8,6 @@ import pytest
 import tensorflow as tf
 from keras import losses, metrics
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks import (
     MultipleChoice,
     NextSentencePredictor,
@@ -17,6 +16,7 @@ from keras_bert_impl.tasks import (
     TokenClassifier,
 )
 from keras_bert_impl.training.optimizers.adamw import AdamW
+from keras_bert_impl.utils.errors import InputError
 from tests.tasks.helpers import GOOD, classifier, encoder, examples, tokenizer, weights
 
 TEXTS, LABELS = examples(count=64)
@@ -50,8 +50,8 @@ def test_fits_with_the_usual_keras_compile_line(loss):
     model.compile(keras.optimizers.Adam(1e-2), loss=loss, metrics=["accuracy", "f1", "auc"])
     history = model.fit(TEXTS, LABELS, epochs=12, verbose=0).history
     assert history["accuracy"][-1] > 0.95 and history["auc"][-1] > 0.95
-    found = model.evaluate(TEXTS, LABELS, verbose=0, return_dict=True)
-    assert found["accuracy"] == np.mean(np.array(model.classify(TEXTS)) == LABELS)
+    scores = model.evaluate(TEXTS, LABELS, verbose=0, return_dict=True)
+    assert scores["accuracy"] == np.mean(np.array(model.classify(TEXTS)) == LABELS)
 
 
 def a_tagger():
@@ -110,12 +110,12 @@ def test_tagger_metrics_count_only_words():
     words, labels = words_and_labels()
     model = tagger()
     model.compile(metrics=["accuracy", "entity_f1", metrics.Precision(name="precision")])
-    found = model.evaluate(words, labels, verbose=0, return_dict=True)
+    scores = model.evaluate(words, labels, verbose=0, return_dict=True)
     model.compile(metrics=["accuracy"])
-    assert found["accuracy"] == model.evaluate(words, labels, verbose=0)[1]
+    assert scores["accuracy"] == model.evaluate(words, labels, verbose=0)[1]
     guessed = np.concatenate(model.tag(words)) == "B-X"
-    wanted = np.concatenate(labels) == "B-X"
-    assert found["precision"] == pytest.approx(np.mean(wanted[guessed]), abs=1e-6)
+    is_entity = np.concatenate(labels) == "B-X"
+    assert scores["precision"] == pytest.approx(np.mean(is_entity[guessed]), abs=1e-6)
 
 
 def test_crf_metrics_use_marginal_probabilities():
@@ -123,10 +123,10 @@ def test_crf_metrics_use_marginal_probabilities():
     model = tagger(crf=True)
     model.crf_layer.transitions.assign([[0.0, 3.0], [-2.0, 1.0]])
     model.compile(metrics=[metrics.Precision(thresholds=0.6)])
-    found = model.evaluate(words, labels, verbose=0)[1]
+    precision = model.evaluate(words, labels, verbose=0)[1]
     guessed = np.concatenate([row[:, 1] for row in model.predict(words, verbose=0)]) > 0.6
-    wanted = np.concatenate(labels) == "B-X"
-    assert found == pytest.approx(np.mean(wanted[guessed]), abs=1e-6)
+    is_entity = np.concatenate(labels) == "B-X"
+    assert precision == pytest.approx(np.mean(is_entity[guessed]), abs=1e-6)
     with pytest.raises(InputError, match="loss must be None"):
         model.compile(loss="sparse_categorical_crossentropy")
 
@@ -289,12 +289,12 @@ def test_run_restored_by_keras_sees_the_batches_of_an_uninterrupted_one(tmp_path
 @pytest.mark.slow
 def test_data_sets_disable_the_autotuner():
     model = classifier()
-    seen = []
+    enabled = []
     for name in ("fit", "evaluate", "predict"):
         original = getattr(keras.Model, name)
 
         def spy(self, x, *args, _original=original, **kwargs):
-            seen.append(x.options().autotune.enabled)
+            enabled.append(x.options().autotune.enabled)
             return _original(self, x, *args, **kwargs)
 
         with pytest.MonkeyPatch.context() as patch:
@@ -304,7 +304,7 @@ def test_data_sets_disable_the_autotuner():
             for x, y in ((TEXTS, NUMBERS), (ids, [0, 1, 0, 1]), (data, None)):
                 arguments = (x,) if name == "predict" or y is None else (x, y)
                 getattr(model, name)(*arguments, verbose=0)
-    assert seen and not any(seen)
+    assert enabled and not any(enabled)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks import (
     NextSentencePredictor,
     QuestionAnswerer,
@@ -15,6 +14,7 @@ from keras_bert_impl.tasks import (
     TokenClassifier,
 )
 from keras_bert_impl.training.optimizers.adamw import AdamW
+from keras_bert_impl.utils.errors import InputError
 from tests.tasks.helpers import GOOD, classifier, encoder, examples, tokenizer
 
 TEXTS, LABELS = examples(count=64)
@@ -39,37 +39,37 @@ FACTORS = np.array([5.0, 0.5])[NUMBERS]
 
 @pytest.mark.parametrize("task", ["names", "one_hot", "data_set", "pairs"])
 def test_class_weights_equal_sample_weights(task):
-    soft, own = np.eye(2)[NUMBERS], np.linspace(1, 2, 64)
-    model, x, y, more = classifier(dropout=0.0), TEXTS, LABELS, {}
+    soft, sample_weights = np.eye(2)[NUMBERS], np.linspace(1, 2, 64)
+    model, x, y, arguments = classifier(dropout=0.0), TEXTS, LABELS, {}
     if task == "names":
-        more = {"sample_weight": own}
+        arguments = {"sample_weight": sample_weights}
     elif task == "pairs":  # the network's first output is for label 1
         model = NextSentencePredictor(encoder(dropout=0.0), tokenizer())
         x, y = list(zip(TEXTS, TEXTS[::-1])), NUMBERS
     else:
         y = soft
     model.compile(AdamW(0.0), "categorical_crossentropy" if y is soft else None, **EAGER)
-    weight = FACTORS * own if more else FACTORS
+    weight = FACTORS * sample_weights if arguments else FACTORS
     expected = model.evaluate(x, y, 64, sample_weight=weight, verbose=0)
     if task == "data_set":
         x, y = tf.data.Dataset.from_tensor_slices((TEXTS, soft)).batch(64), None
     factors = {0: 5.0, 1: 0.5}
-    history = model.fit(x, y, 64, class_weight=factors, verbose=0, **more).history
+    history = model.fit(x, y, 64, class_weight=factors, verbose=0, **arguments).history
     assert history["loss"][0] == pytest.approx(expected, rel=1e-5)
     if y is not None:
-        one = model.train_on_batch(x, y, class_weight=factors, **more)
-        assert one == pytest.approx(expected, rel=1e-5)
+        loss = model.train_on_batch(x, y, class_weight=factors, **arguments)
+        assert loss == pytest.approx(expected, rel=1e-5)
 
 
 def test_class_weights_apply_to_words():
     words, labels = words_and_labels()
-    model, own = tagger(), np.linspace(1, 2, 64)
+    model, sample_weights = tagger(), np.linspace(1, 2, 64)
     model.compile(AdamW(0.0), **EAGER)
-    weights = {"class_weight": {"O": 5.0, "B-X": 0.5}, "sample_weight": own}
+    weights = {"class_weight": {"O": 5.0, "B-X": 0.5}, "sample_weight": sample_weights}
     loss = model.fit(words, labels, 64, verbose=0, **weights).history["loss"][0]
     scores = np.concatenate(model.predict(words, verbose=0))
     numbers = np.concatenate([[int(label == "B-X") for label in row] for row in labels])
-    counts = np.array([5.0, 0.5])[numbers] * np.repeat(own, [len(row) for row in words])
+    counts = np.array([5.0, 0.5])[numbers] * np.repeat(sample_weights, [len(row) for row in words])
     losses = -np.log(scores[np.arange(len(numbers)), numbers])
     assert loss == pytest.approx(np.sum(losses * counts) / np.sum(counts), rel=1e-5)
     model.fit(words, labels, 64, class_weight="balanced", verbose=0)
@@ -223,8 +223,8 @@ def test_models_train_in_two_threads_as_alone():
     for thread in threads:
         thread.join()
     for seed in (1, 2):
-        for one, other in zip(models[seed].get_weights(), alone[seed], strict=True):
-            np.testing.assert_array_equal(one, other)
+        for received, expected in zip(models[seed].get_weights(), alone[seed], strict=True):
+            np.testing.assert_array_equal(received, expected)
 
 
 # === Single batches, and calling the model ===
@@ -234,8 +234,8 @@ def test_is_called_on_symbolic_ids_alone():
     model = classifier()
     ids = keras.Input((None,), dtype="int32", name="token_ids")
     whole = keras.Model(ids, model({"token_ids": ids}))
-    given = np.asarray(model.tokenizer(TEXTS[:3])["token_ids"])
-    np.testing.assert_allclose(whole(given), model({"token_ids": given}), atol=1e-6)
+    token_ids = np.asarray(model.tokenizer(TEXTS[:3])["token_ids"])
+    np.testing.assert_allclose(whole(token_ids), model({"token_ids": token_ids}), atol=1e-6)
 
 
 def test_trains_and_predicts_on_one_batch():
@@ -269,8 +269,8 @@ def test_model_call_takes_texts_and_features():
     )
     single = model(TEXTS[0])
     ids = {"token_ids": model.tokenizer(TEXTS[:1])["token_ids"]}
-    for given in (TEXTS[:1], tf.constant(TEXTS[:1]), ids):
-        np.testing.assert_allclose(model(given), single, atol=1e-6)
+    for inputs in (TEXTS[:1], tf.constant(TEXTS[:1]), ids):
+        np.testing.assert_allclose(model(inputs), single, atol=1e-6)
     with pytest.raises(InputError, match="there are no texts"):
         model([])
     with pytest.raises(InputError, match='Write {"token_ids": x\\["input_ids"\\]}'):
@@ -283,8 +283,8 @@ def test_takes_features_as_lists():
     expected = model.predict(features, verbose=0)
     lists = {name: value.tolist() for name, value in features.items()}
     floats = {name: value.astype("float32") for name, value in features.items()}
-    for given in (lists, floats, features | {"padding_mask": features["padding_mask"] == 1}):
-        np.testing.assert_array_equal(model.predict(given, verbose=0), expected)
+    for inputs in (lists, floats, features | {"padding_mask": features["padding_mask"] == 1}):
+        np.testing.assert_array_equal(model.predict(inputs, verbose=0), expected)
     np.testing.assert_allclose(
         model.predict({"token_ids": lists["token_ids"]}, verbose=0), expected, atol=1e-6
     )

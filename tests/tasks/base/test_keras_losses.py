@@ -11,13 +11,13 @@ import pytest
 import sklearn.metrics
 from keras import ops
 
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.data.tables.labels import MULTI, REGRESSION, SINGLE
 from keras_bert_impl.tasks.base.keras_losses import (
     Outputs,
     TaskLoss,
     TaskMetric,
 )
-from keras_bert_impl.tasks.data.labels import MULTI, REGRESSION, SINGLE
+from keras_bert_impl.utils.errors import InputError
 from tests.tasks.base.logits import label, logits_and_labels, one_hot, softmax
 
 losses, metrics = keras.losses, keras.metrics
@@ -56,10 +56,10 @@ def gradient_norm(loss, labels, logits):
 def test_every_name_of_the_cross_entropy_gives_the_same_loss(loss, num_classes):
     logits, labels = logits_and_labels(num_classes)
     expected = sklearn.metrics.log_loss(labels, softmax(logits).astype("float64"))
-    for given in (labels, one_hot(labels, num_classes)):
-        assert float(TaskLoss(loss, Outputs(SINGLE, num_classes))(given, logits)) == pytest.approx(
-            expected, rel=1e-5
-        )
+    for targets in (labels, one_hot(labels, num_classes)):
+        assert float(
+            TaskLoss(loss, Outputs(SINGLE, num_classes))(targets, logits)
+        ) == pytest.approx(expected, rel=1e-5)
 
 
 @pytest.mark.parametrize(

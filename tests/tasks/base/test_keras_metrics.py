@@ -9,17 +9,17 @@ import pytest
 import sklearn.metrics
 from keras import ops
 
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.data.scores.counting import score_metrics
+from keras_bert_impl.data.scores.squad import ExactMatch, SpanF1
+from keras_bert_impl.data.tables.labels import MULTI, REGRESSION, SINGLE
+from keras_bert_impl.data.tags.spans import entity_scores
 from keras_bert_impl.tasks.base.keras_losses import (
     Outputs,
     TaskMetric,
     multi_label_metrics,
 )
-from keras_bert_impl.tasks.data.labels import MULTI, REGRESSION, SINGLE
-from keras_bert_impl.tasks.question_answering.metrics import ExactMatch, SpanF1
-from keras_bert_impl.tasks.scores.counting import score_metrics
-from keras_bert_impl.tasks.tagging.spans import entity_scores
 from keras_bert_impl.tasks.tagging.word_scores import EntityF1
+from keras_bert_impl.utils.errors import InputError
 from tests.tasks.base.logits import label, logits_and_labels, one_hot, softmax
 from tests.tasks.helpers import classifier, examples
 
@@ -55,10 +55,10 @@ def value(metric, labels, logits, weights=None):
 @pytest.mark.parametrize("positive", [1, 0])
 def test_binary_metrics_equal_scikit_learn(name, oracle, positive):
     logits, labels = logits_and_labels(2, 200)
-    own = score_metrics(2, positive)
+    makers = score_metrics(2, positive)
     metric = (
-        own[name]()
-        if name in own
+        makers[name]()
+        if name in makers
         else TaskMetric(
             type(name).from_config(name.get_config()) if not isinstance(name, str) else name,
             Outputs(SINGLE, 2, is_reversed=positive == 0),
@@ -97,9 +97,9 @@ def test_multi_class_metrics_equal_keras_on_predictions(name):
 
     expected = value(fresh(), one_hot(labels, 4), softmax(logits))
     metric = TaskMetric(name if isinstance(name, str) else fresh(), Outputs(SINGLE, 4))
-    for given in (labels, one_hot(labels, 4)):
+    for targets in (labels, one_hot(labels, 4)):
         metric.reset_state()
-        assert value(metric, given, logits) == pytest.approx(expected, rel=1e-5)
+        assert value(metric, targets, logits) == pytest.approx(expected, rel=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -118,10 +118,10 @@ def test_multi_class_metrics_equal_keras_on_predictions(name):
 )
 def test_metrics_of_class_numbers(name, expected):
     logits, labels = logits_and_labels(4, 200)
-    own = score_metrics(4)
-    metric = own[name]() if name in own else TaskMetric(name, Outputs(SINGLE, 4))
-    found = value(metric, labels, logits)
-    assert found == pytest.approx(expected(labels, logits.argmax(axis=1)), rel=1e-5)
+    makers = score_metrics(4)
+    metric = makers[name]() if name in makers else TaskMetric(name, Outputs(SINGLE, 4))
+    score = value(metric, labels, logits)
+    assert score == pytest.approx(expected(labels, logits.argmax(axis=1)), rel=1e-5)
     if isinstance(name, str):
         assert metric.name == name
 
@@ -185,39 +185,39 @@ def test_rejects_unsuitable_metrics_with_the_line_to_write(metric, outputs, line
 def test_entity_f1_counts_spans(labels, seed):
     draw = np.random.default_rng(seed)
     lengths = draw.integers(0, 9, 30)
-    wanted = [draw.integers(0, len(labels), n) for n in lengths]
-    found = [
+    gold = [draw.integers(0, len(labels), n) for n in lengths]
+    guesses = [
         np.where(draw.random(n) < 0.7, row, draw.integers(0, len(labels), n))
-        for n, row in zip(lengths, wanted)
+        for n, row in zip(lengths, gold)
     ]
     # Tokens without a label separate the words.
     y_true = np.full((30, 20), -100)
     y_pred = draw.normal(size=(30, 20, len(labels))).astype("float32")
-    for row, (want, guess) in enumerate(zip(wanted, found)):
+    for row, (want, guess) in enumerate(zip(gold, guesses)):
         places = np.sort(draw.choice(20, len(want), replace=False))
         y_true[row, places] = want
         y_pred[row, places, guess] = 50
-    names = [[[labels[n] for n in row] for row in rows] for rows in (wanted, found)]
+    names = [[[labels[n] for n in row] for row in rows] for rows in (gold, guesses)]
     expected = entity_scores(*names)["f1"]
     assert value(EntityF1(labels), y_true, y_pred) == pytest.approx(expected, abs=1e-6)
     weights = (y_true >= 0).astype("float32")
-    found = TaskMetric("accuracy", Outputs(SINGLE, len(labels)))
-    assert value(found, y_true, y_pred, weights) == pytest.approx(
+    accuracy = TaskMetric("accuracy", Outputs(SINGLE, len(labels)))
+    assert value(accuracy, y_true, y_pred, weights) == pytest.approx(
         np.mean(np.concatenate(names[0]) == np.concatenate(names[1])), abs=1e-6
     )
 
 
 def test_exact_match_and_token_f1_of_answers():
     labels = np.array([[2, 4], [0, 0], [1, 1], [3, 5]])
-    found = np.array([[2, 4], [1, 2], [1, 3], [5, 4]])
+    spans = np.array([[2, 4], [1, 2], [1, 3], [5, 4]])
     logits = np.zeros((4, 2, 8), "float32")
-    for row, span in enumerate(found):
+    for row, span in enumerate(spans):
         logits[row, [0, 1], span] = 9
     assert value(ExactMatch(), labels, logits) == 0.25
     # Overlaps: all 3; none; 1 of 1 and 3; the last span ends before it begins.
     assert value(SpanF1(), labels, logits) == pytest.approx((1 + 0 + 0.5 + 0) / 4)
     accuracy = TaskMetric("accuracy", Outputs())
-    assert value(accuracy, labels, logits) == np.mean(labels == found)
+    assert value(accuracy, labels, logits) == np.mean(labels == spans)
 
 
 @pytest.mark.parametrize("class_id", [0, 1])

@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.tasks import (
     FeatureTagger,
@@ -14,6 +13,7 @@ from keras_bert_impl.tasks import (
     TextEmbedder,
     TokenClassifier,
 )
+from keras_bert_impl.utils.errors import InputError
 from tests.tasks.helpers import GOOD, classifier, encoder, examples, tokenizer
 
 TEXTS, LABELS = examples(count=16)
@@ -42,8 +42,8 @@ TASKS = {
 
 @pytest.mark.parametrize("task", TASKS)
 def test_regularizers_are_part_of_the_loss(task):
-    made, x, y = TASKS[task]
-    model = made()
+    build, x, y = TASKS[task]
+    model = build()
     model.compile(keras.optimizers.SGD(0.0), metrics=[])
     before = model.evaluate(x, y, verbose=0)
     model.encoder.embeddings.trainable_variables[0].regularizer = keras.regularizers.L2(1.0)
@@ -82,7 +82,7 @@ def test_weights_of_data_sets_may_be_masks_or_none():
 
 
 @pytest.mark.parametrize(
-    "made",
+    "build",
     [
         classifier,
         tagger,
@@ -92,19 +92,19 @@ def test_weights_of_data_sets_may_be_masks_or_none():
         lambda: TextClassifier(encoder(), tokenizer(), num_classes=2, long_texts="mean"),
     ],
 )
-def test_models_can_be_cloned(made):
-    model = made()
+def test_models_can_be_cloned(build):
+    model = build()
     clone = keras.models.clone_model(model)
-    shapes = [[w.shape for w in one.trainable_weights] for one in (model, clone)]
+    shapes = [[w.shape for w in network.trainable_weights] for network in (model, clone)]
     assert shapes[0] == shapes[1]
 
 
 @pytest.mark.parametrize(
-    "made", [lambda: MaskedLM(encoder(), tokenizer()), lambda: embedder(num_layers=2)]
+    "build", [lambda: MaskedLM(encoder(), tokenizer()), lambda: embedder(num_layers=2)]
 )
-def test_models_with_shared_parts_say_how_to_copy_them(made):
+def test_models_with_shared_parts_say_how_to_copy_them(build):
     with pytest.raises(InputError, match=r"Write copy.deepcopy\(model\)"):
-        keras.models.clone_model(made())
+        keras.models.clone_model(build())
 
 
 def test_ragged_features_are_refused():
@@ -129,11 +129,11 @@ def test_trains_whatever_keras_floats_are(floatx):
     try:
         model = classifier(dtype="float32", dropout=0.0)
         model.compile(keras.optimizers.SGD(0.0), metrics=[], run_eagerly=True)
-        found = float(model.fit(TEXTS, LABELS, verbose=0).history["loss"][0])
+        loss = float(model.fit(TEXTS, LABELS, verbose=0).history["loss"][0])
     finally:
         keras.config.set_floatx("float32")
     # Keras averages the losses of batches in these floats.
-    assert found == pytest.approx(expected, rel=1e-4 if floatx == "float64" else 2**-7)
+    assert loss == pytest.approx(expected, rel=1e-4 if floatx == "float64" else 2**-7)
 
 
 # === Settings ===
@@ -168,9 +168,9 @@ def test_weights_that_would_overflow_are_rejected(weight):
 def test_class_weight_0_leaves_a_class_out():
     model = classifier(dropout=0.0)
     model.compile(keras.optimizers.SGD(0.0), metrics=[], run_eagerly=True)
-    found = model.fit(TEXTS, LABELS, class_weight={"negative": 0}, verbose=0).history["loss"][0]
+    loss = model.fit(TEXTS, LABELS, class_weight={"negative": 0}, verbose=0).history["loss"][0]
     weights = [float(label == "positive") for label in LABELS]
-    assert found == pytest.approx(model.evaluate(TEXTS, LABELS, sample_weight=weights, verbose=0))
+    assert loss == pytest.approx(model.evaluate(TEXTS, LABELS, sample_weight=weights, verbose=0))
 
 
 def test_an_optimizer_of_other_weights_is_rejected():
@@ -215,6 +215,6 @@ def test_encoders_with_names_stand_in_one_functional_model(tmp_path):
     encoder().save_pretrained(tmp_path)
     first, second = (Encoder.from_pretrained(tmp_path, name=name) for name in ("first", "second"))
     inputs = keras.Input((4,), dtype="int32")
-    pooled = [one({"token_ids": inputs})["pooled_output"] for one in (first, second)]
+    pooled = [layer({"token_ids": inputs})["pooled_output"] for layer in (first, second)]
     model = keras.Model(inputs, keras.layers.Subtract()(pooled))
     assert not np.asarray(model(np.full((2, 4), 5))).any()

@@ -6,8 +6,8 @@ import pytest
 import tensorflow as tf
 from keras import ops
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks import FeatureTagger, MultipleChoice, TokenClassifier
+from keras_bert_impl.utils.errors import InputError
 from tests.tasks.helpers import GOOD, classifier, encoder, examples, tokenizer
 
 TEXTS, LABELS = examples(count=16)
@@ -40,10 +40,10 @@ def test_classifiers_pass_one_hot_rows_on(is_dataset, batch_size):
     data = TEXTS, ROWS
     if is_dataset:
         data = (tf.data.Dataset.from_tensor_slices(data).batch(batch_size),)
-    found = model.evaluate(*data, batch_size=batch_size, verbose=0, return_dict=True)
-    assert found["loss"] == pytest.approx(expected, rel=1e-5)
+    scores = model.evaluate(*data, batch_size=batch_size, verbose=0, return_dict=True)
+    assert scores["loss"] == pytest.approx(expected, rel=1e-5)
     right = np.mean(probabilities.argmax(axis=1) == NUMBERS)
-    assert found["accuracy"] == found["own_accuracy"] == pytest.approx(right)
+    assert scores["accuracy"] == scores["own_accuracy"] == pytest.approx(right)
     history = model.fit(TEXTS, ROWS, validation_data=(TEXTS, ROWS), verbose=0).history
     assert history["val_accuracy"] == history["val_own_accuracy"]
 
@@ -52,9 +52,9 @@ def test_default_metrics_take_soft_rows():
     model = classifier(dropout=0.0)
     model.compile(keras.optimizers.SGD(0.0), loss="categorical_crossentropy", **EAGER)
     soft = np.abs(ROWS - 0.1)
-    found = model.fit(TEXTS, soft, class_weight="balanced", verbose=0).history
+    history = model.fit(TEXTS, soft, class_weight="balanced", verbose=0).history
     right = np.mean(model.predict(TEXTS, verbose=0).argmax(axis=1) == NUMBERS)
-    assert found["accuracy"] == [pytest.approx(right)]
+    assert history["accuracy"] == [pytest.approx(right)]
     model.compile(keras.optimizers.SGD(0.0), loss=own_loss, metrics=[], **EAGER)
     assert model.evaluate(TEXTS, soft, verbose=0) != model.evaluate(TEXTS, ROWS, verbose=0)
     model.compile(keras.optimizers.SGD(0.0), **EAGER)
@@ -68,13 +68,13 @@ def test_taggers_pass_one_hot_rows_on(cls, crf):
     arguments = {"lstm_dim": 8} if cls is FeatureTagger else {}
     model = cls(encoder(dropout=0.0), tokenizer(), labels=["O", "B-X"], crf=crf, **arguments)
     scores = ["accuracy", "entity_f1", "macro_f1"]
-    found = []
-    for own, labels in (([], TAGS), ([own_accuracy], [np.eye(2)[row] for row in TAGS])):
-        model.compile(keras.optimizers.SGD(0.0), metrics=[*scores, *own], **EAGER)
-        found.append(model.fit(WORDS, labels, verbose=0).history)
-    assert found[1].pop("own_accuracy") == found[0]["accuracy"]
-    for name, values in found[0].items():
-        assert found[1][name] == pytest.approx(values, rel=1e-6), name
+    histories = []
+    for extra, labels in (([], TAGS), ([own_accuracy], [np.eye(2)[row] for row in TAGS])):
+        model.compile(keras.optimizers.SGD(0.0), metrics=[*scores, *extra], **EAGER)
+        histories.append(model.fit(WORDS, labels, verbose=0).history)
+    assert histories[1].pop("own_accuracy") == histories[0]["accuracy"]
+    for name, values in histories[0].items():
+        assert histories[1][name] == pytest.approx(values, rel=1e-6), name
 
 
 def test_one_hot_rows_of_features_may_be_zeros_for_no_label():
@@ -98,6 +98,6 @@ def test_choices_pass_one_hot_rows_on():
     model.compile(keras.optimizers.SGD(0.0), metrics=["accuracy"], **EAGER)
     expected = model.evaluate(CHOICES, numbers, batch_size=2, verbose=0, return_dict=True)
     model.compile(keras.optimizers.SGD(0.0), metrics=["accuracy", own_accuracy], **EAGER)
-    found = model.evaluate(CHOICES, np.eye(3)[numbers], batch_size=2, verbose=0, return_dict=True)
-    assert found.pop("own_accuracy") == found["accuracy"]
-    assert found == pytest.approx(expected)
+    scores = model.evaluate(CHOICES, np.eye(3)[numbers], batch_size=2, verbose=0, return_dict=True)
+    assert scores.pop("own_accuracy") == scores["accuracy"]
+    assert scores == pytest.approx(expected)

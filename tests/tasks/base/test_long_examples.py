@@ -6,7 +6,6 @@ import pytest
 import tensorflow as tf
 
 from keras_bert_impl.cli.main import main
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks import (
     LongTexts,
     MultipleChoice,
@@ -14,9 +13,10 @@ from keras_bert_impl.tasks import (
     load_embedder,
     read_vectors,
 )
+from keras_bert_impl.utils.errors import InputError
+from tests.data.batches.test_windows import POOLINGS, TEXTS, ids_of, row
 from tests.helpers import mirrored, randomize
 from tests.tasks.helpers import WORDS, encoder, tokenizer, weights
-from tests.tasks.inputs.test_windows import POOLINGS, TEXTS, ids_of, row
 
 
 def embedder(long_texts, **arguments):
@@ -63,7 +63,7 @@ def cls_of_windows(model, text):
     while starts[-1] + 6 < len(ids):
         starts.append(starts[-1] + 4)
     rows = [row(ids[start : start + 6]) for start in starts[:8]]
-    return np.concatenate([model.encoder(one)["sequence_output"][:, 0] for one in rows])
+    return np.concatenate([model.encoder(features)["sequence_output"][:, 0] for features in rows])
 
 
 @pytest.mark.slow
@@ -238,9 +238,9 @@ def long_choices():
     ends = [str(draw.choice(WORDS)) for _ in range(24)]
     examples = []
     for end in ends:
-        other = str(draw.choice([word for word in WORDS if word != end]))
+        wrong = str(draw.choice([word for word in WORDS if word != end]))
         prompt = " ".join([*draw.choice(["film", "plot"], 10), end])
-        examples.append((prompt, [end, other]))
+        examples.append((prompt, [end, wrong]))
     return examples, [0] * len(examples)
 
 
@@ -267,8 +267,8 @@ def test_multiple_choice_round_trips_through_files(tmp_path):
     model.save_pretrained(tmp_path / "model")
     again = MultipleChoice.from_pretrained(tmp_path / "model")
     assert again.long_texts == LongTexts("attention", max_windows=3)
-    for received, one in zip(again.predict(CHOICES, verbose=0), expected):
-        np.testing.assert_array_equal(received, one)
+    for received, scores in zip(again.predict(CHOICES, verbose=0), expected):
+        np.testing.assert_array_equal(received, scores)
 
 
 @pytest.mark.parametrize("kind", [embedder, chooser])

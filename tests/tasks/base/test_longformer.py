@@ -7,8 +7,7 @@ import tensorflow as tf
 import torch
 import transformers
 
-from keras_bert_impl.config import Adapter
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.checkpoints.config import Adapter
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.serving.onnx import export_onnx
 from keras_bert_impl.tasks import (
@@ -18,6 +17,7 @@ from keras_bert_impl.tasks import (
     TextEmbedder,
     TokenClassifier,
 )
+from keras_bert_impl.utils.errors import InputError
 from tests.helpers import difference, randomize, to_numpy
 from tests.tasks.base.test_family import config_of, tokenizer_of
 
@@ -45,9 +45,9 @@ def made(model_class, tokenizer, directory, **settings):
     def logits(kind, features):
         theirs = getattr(transformers, f"LongformerFor{kind}").from_pretrained(directory)
         names = {"input_ids": "token_ids", "attention_mask": "padding_mask"}
-        given = {name: torch.tensor(to_numpy(features[ours])) for name, ours in names.items()}
+        tensors = {name: torch.tensor(to_numpy(features[ours])) for name, ours in names.items()}
         with torch.no_grad():
-            return theirs.double().eval()(**given)
+            return theirs.double().eval()(**tensors)
 
     return model, logits
 
@@ -60,8 +60,8 @@ def test_questions(tokenizer, tmp_path):
     real = np.broadcast_to(to_numpy(features["padding_mask"])[:, None] == 1, expected.shape)
     received = to_numpy(model.logits(features))
     assert difference(received[real], expected[real]) < TOLERANCE
-    others = np.where(features["token_ids"] == tokenizer.sep_id, 5, features["token_ids"])
-    changed = features | {"token_ids": tf.constant(others)}
+    token_ids = np.where(features["token_ids"] == tokenizer.sep_id, 5, features["token_ids"])
+    changed = features | {"token_ids": tf.constant(token_ids)}
     # Rows without a separator have no more global tokens than the limit: no NaN.
     assert np.isfinite(to_numpy(model.logits(changed))).all()
 

@@ -11,6 +11,7 @@ import keras
 import numpy as np
 import pytest
 
+from keras_bert_impl.data.batches import blocks
 from keras_bert_impl.tasks import (
     FeatureTagger,
     MaskedLM,
@@ -21,7 +22,6 @@ from keras_bert_impl.tasks import (
     zero_shot,
 )
 from keras_bert_impl.tasks.embedding import search as semantic_search
-from keras_bert_impl.tasks.inputs import blocks
 from tests.tasks import helpers
 from tests.tasks.helpers import answerer, some_questions
 
@@ -93,11 +93,11 @@ def transient(function, inputs):
     tracemalloc.start()
     try:
         result = function(inputs)
-        kept, peak = tracemalloc.get_traced_memory()
+        current, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
     assert result is not None
-    return peak - kept
+    return peak - current
 
 
 # The other kinds process blocks with the same function.
@@ -126,19 +126,19 @@ def test_memory_does_not_grow_with_the_number_of_texts(kind, monkeypatch):
 def test_limits_scores_per_batch_of_masks(monkeypatch):
     """Each mask has a score for every token of the vocabulary; BERT's has 30,522."""
     model = MaskedLM(*small(use_pooler=False))
-    asked = [f"{text} {'[MASK] ' * (1 + number % 9)}" for number, text in enumerate(texts(100))]
-    expected = model.fill(asked)
-    sizes, scores = [], model._scores_of_masks
+    prompts = [f"{text} {'[MASK] ' * (1 + number % 9)}" for number, text in enumerate(texts(100))]
+    expected = model.fill(prompts)
+    sizes, scores = [], model._score_masks
 
     def counted(*arguments):
-        found = scores(*arguments)
-        sizes.append(found.shape[0] * found.shape[1])
-        return found
+        batch_scores = scores(*arguments)
+        sizes.append(batch_scores.shape[0] * batch_scores.shape[1])
+        return batch_scores
 
-    monkeypatch.setattr(model, "_scores_of_masks", counted)
-    assert [len(masks) for masks in model.fill(asked)] == [1 + i % 9 for i in range(100)]
+    monkeypatch.setattr(model, "_score_masks", counted)
+    assert [len(masks) for masks in model.fill(prompts)] == [1 + i % 9 for i in range(100)]
     assert max(sizes) <= 64 and sum(sizes) >= sum(map(len, expected))
-    alone = model.fill(asked[:1], top_k=3)[0]
+    alone = model.fill(prompts[:1], top_k=3)[0]
     assert [filling.token for filling in alone[0]] == [f.token for f in expected[0][0][:3]]
 
 
@@ -153,14 +153,14 @@ def test_blocks_are_limited_by_texts_and_characters():
 
 
 def test_blocks_give_the_same_answers_as_one_call(monkeypatch):
-    asked = words(50)
+    sentences = words(50)
     model = TokenClassifier(*small(), labels=TAGS)
-    whole = model.predict(asked, verbose=0)
+    whole = model.predict(sentences, verbose=0)
     pairs = questions(50)
     answering = answerer(null_threshold=0.0)
     answers = answering.predict(pairs, verbose=0)
     monkeypatch.setattr(blocks, "MOST_TEXTS", 16)
-    for ours, theirs in zip(model.predict(asked, verbose=0), whole, strict=True):
+    for ours, theirs in zip(model.predict(sentences, verbose=0), whole, strict=True):
         np.testing.assert_allclose(ours, theirs, atol=1e-6)
     again = answering.predict(pairs, verbose=0)
     assert [[a.text for a in of] for of in again] == [[a.text for a in of] for of in answers]

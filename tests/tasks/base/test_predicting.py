@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert_impl.tasks.base import fitting
-from keras_bert_impl.tasks.inputs import batching, user_data
+from keras_bert_impl.data.batches import batching
+from keras_bert_impl.tasks.base import fitting, user_data
 from tests.tasks.helpers import classifier, examples
 
 TEXTS, _ = examples(count=40)
@@ -55,11 +55,11 @@ def test_all_shapes_share_a_trace(many_shapes, batch_size):
 
 
 def test_callbacks_see_the_batches_of_few_texts():
-    seen = []
+    batch_numbers = []
     callback = keras.callbacks.LambdaCallback()
-    callback.on_predict_batch_end = lambda batch, logs=None: seen.append(batch)
+    callback.on_predict_batch_end = lambda batch, logs=None: batch_numbers.append(batch)
     classifier().predict(TEXTS[:3], callbacks=[callback], verbose=0)
-    assert seen == [0]
+    assert batch_numbers == [0]
 
 
 def test_an_unknown_argument_is_refused_for_few_texts_as_for_many():

@@ -6,10 +6,10 @@ import keras
 import numpy as np
 import pytest
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.tasks import MultipleChoice, TextClassifier, TextEmbedder, TokenClassifier
 from keras_bert_impl.training.steps.trainer import num_examples
+from keras_bert_impl.utils.errors import InputError
 from tests.helpers import mirrored
 from tests.tasks.helpers import encoder, examples, tokenizer, weights
 
@@ -43,20 +43,20 @@ class Guide(TextClassifier):
 
     else:
 
-        def _loss_and_outputs(self, trainable, others, x, y):
-            y_pred, others = self.stateless_call(trainable, others, x, training=True)
-            return self.compute_loss(y=y, y_pred=y_pred), (y_pred, others)
+        def _loss_and_outputs(self, trainable, non_trainable, x, y):
+            y_pred, non_trainable = self.stateless_call(trainable, non_trainable, x, training=True)
+            return self.compute_loss(y=y, y_pred=y_pred), (y_pred, non_trainable)
 
         def train_step(self, state, data):
             import jax
 
-            trainable, others, of_optimizer, of_metrics = state
+            trainable, non_trainable, of_optimizer, of_metrics = state
             compute = jax.value_and_grad(self._loss_and_outputs, has_aux=True)
-            (loss, (_, others)), gradients = compute(trainable, others, *data)
+            (loss, (_, non_trainable)), gradients = compute(trainable, non_trainable, *data)
             trainable, of_optimizer = self.optimizer.stateless_apply(
                 of_optimizer, gradients, trainable
             )
-            return {"loss": loss}, (trainable, others, of_optimizer, of_metrics)
+            return {"loss": loss}, (trainable, non_trainable, of_optimizer, of_metrics)
 
 
 @pytest.mark.parametrize("metrics", [[], None])
@@ -114,8 +114,8 @@ def test_logs_of_an_own_step_are_reported(cls, names, arguments, steps_per_execu
     model.compile(keras.optimizers.SGD(0.5), **arguments)
     data = (TEXTS, LABELS)
     history = model.fit(*data, batch_size=8, epochs=2, validation_data=data, verbose=0).history
-    own = {name for name in history if not name.startswith("val_")}
-    assert own == names and min(history["loss"]) > 0
+    log_names = {name for name in history if not name.startswith("val_")}
+    assert log_names == names and min(history["loss"]) > 0
     assert history.get("accuracy", [7.0, 7.0]) == [7.0, 7.0]
     plain = TextClassifier(encoder(dropout=0.0), tokenizer(), labels=["negative", "positive"])
     plain.compile(keras.optimizers.SGD(0.5))
@@ -181,16 +181,16 @@ def directory(tmp_path_factory):
 )
 def test_variables_of_a_subclass_have_values_after_loading(directory, cls, arguments):
     model = type("Mine", (_More, cls), {}).from_pretrained(directory, **arguments)
-    made = [*model.seen.variables, model.draws.state, *model.second_optimizer.variables]
-    made += [*model.projection.variables, model.scale, model.bias, *model.variables]
-    assert all(variable._value is not None for variable in made)
+    variables = [*model.seen.variables, model.draws.state, *model.second_optimizer.variables]
+    variables += [*model.projection.variables, model.scale, model.bias, *model.variables]
+    assert all(variable._value is not None for variable in variables)
     assert float(model.scale.value) == 3.0 and np.asarray(model.bias.value).tolist() == [1, 1]
     if cls is not Encoder:
         model = model.encoder
     loaded = Encoder.from_pretrained(directory, use_pooler=model.config.use_pooler)
-    found = {weight.path: np.asarray(weight.value) for weight in model.weights}
+    arrays = {weight.path: np.asarray(weight.value) for weight in model.weights}
     for weight in loaded.weights:
-        np.testing.assert_array_equal(weight.value, found[weight.path])
+        np.testing.assert_array_equal(weight.value, arrays[weight.path])
 
 
 def test_encoders_are_cloned():

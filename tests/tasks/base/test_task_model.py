@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks import TextClassifier
+from keras_bert_impl.utils.errors import InputError
 from tests.helpers import mirrored
 from tests.tasks.helpers import classifier, encoder, examples, tokenizer, weights
 
@@ -92,11 +92,11 @@ def test_features_and_data_sets_train_like_texts(model):
     of_features = tf.data.Dataset.from_tensor_slices((features, numbers)).batch(16)
     expected = weights(fitted(shuffle=False))
     for x, y in ((of_texts, None), (of_features, None), (features, numbers)):
-        other = classifier(dropout=0.0)
-        other.compile(optimizer=sgd(), seed=7)
+        trained = classifier(dropout=0.0)
+        trained.compile(optimizer=sgd(), seed=7)
         size = None if y is None else 16
-        other.fit(x, y, batch_size=size, epochs=2, shuffle=False, verbose=0)
-        np.testing.assert_allclose(weights(other), expected, atol=1e-6)
+        trained.fit(x, y, batch_size=size, epochs=2, shuffle=False, verbose=0)
+        np.testing.assert_allclose(weights(trained), expected, atol=1e-6)
 
 
 def test_takes_pairs_in_all_forms(model):
@@ -133,9 +133,9 @@ def test_validation_equals_evaluate():
     held_out = model.fit(TEXTS, LABELS, validation_split=0.25, **fit).history
     result = model.evaluate(TEXTS[30:], LABELS[30:], return_dict=True, verbose=0)
     assert held_out["val_loss"][-1] == pytest.approx(result["loss"], abs=1e-6)
-    given = model.fit(TEXTS, LABELS, validation_data=(TEXTS[:9], LABELS[:9]), **fit).history
+    history = model.fit(TEXTS, LABELS, validation_data=(TEXTS[:9], LABELS[:9]), **fit).history
     result = model.evaluate(TEXTS[:9], LABELS[:9], return_dict=True, verbose=0)
-    assert given["val_loss"][-1] == pytest.approx(result["loss"], abs=1e-6)
+    assert history["val_loss"][-1] == pytest.approx(result["loss"], abs=1e-6)
 
 
 def test_sample_and_class_weights():

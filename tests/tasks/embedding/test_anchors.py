@@ -8,9 +8,9 @@ import pytest
 import sklearn.metrics
 
 from keras_bert_impl.cli.main import main
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks import AnchorExamples, Examples, anchor_scores
 from keras_bert_impl.tasks.embedding.task import Anchors
+from keras_bert_impl.utils.errors import InputError
 from tests.tasks.helpers import examples, save_base
 
 

@@ -6,8 +6,8 @@ import torch
 from keras import ops
 from torch.nn import functional
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks.embedding import losses
+from keras_bert_impl.utils.errors import InputError
 from tests.helpers import gradient, to_numpy
 
 DRAW = np.random.default_rng(1)

@@ -13,9 +13,9 @@ import transformers
 from torch.nn import functional
 
 from keras_bert_impl import TextEmbedder
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks.embedding import losses
 from keras_bert_impl.tasks.embedding.vector_similarity import similarity
+from keras_bert_impl.utils.errors import InputError
 from tests.helpers import mirrored
 from tests.tasks.helpers import embedder, encoder, examples, tokenizer, weights
 

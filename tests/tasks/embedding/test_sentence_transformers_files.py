@@ -8,7 +8,7 @@ import pytest
 import safetensors.numpy
 
 from keras_bert_impl import TextEmbedder
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.utils.errors import InputError
 from tests.tasks.helpers import embedder
 
 LIBRARY = "sentence_transformers.sentence_transformer.modules"

@@ -9,7 +9,6 @@ import scipy.stats
 
 from keras_bert_impl import TextEmbedder
 from keras_bert_impl.cli.main import main
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks import (
     Examples,
     SimilarityExamples,
@@ -19,6 +18,7 @@ from keras_bert_impl.tasks import (
     sts_scores,
 )
 from keras_bert_impl.tasks.embedding.task import Similarity
+from keras_bert_impl.utils.errors import InputError
 from tests.tasks.helpers import examples, save_base
 
 TEXTS, _ = examples(count=16)
@@ -50,12 +50,12 @@ def folder(tmp_path_factory):
     return folder
 
 
-def finetune(folder, out, *more):
+def finetune(folder, out, *options):
     table = ["--train", str(folder / "pairs.csv"), "--dev", str(folder / "pairs.csv")]
     columns = ["--text", "one", "--pair", "other", "--label", "score"]
     return main(
         ["finetune", "--model", str(folder / "base"), "--task", "similarity", *table, *columns]
-        + ["--out", str(folder / out), *more]
+        + ["--out", str(folder / out), *options]
     )
 
 

@@ -8,7 +8,6 @@ import pytest
 
 from keras_bert_impl import TextEmbedder
 from keras_bert_impl.cli.main import main
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks import (
     load_embedder,
     read_texts,
@@ -18,6 +17,7 @@ from keras_bert_impl.tasks import (
 )
 from keras_bert_impl.tasks.embedding import vectors
 from keras_bert_impl.tasks.embedding.search import read_places
+from keras_bert_impl.utils.errors import InputError
 from tests.tasks.helpers import encoder, examples, tokenizer
 
 TEXTS, _ = examples(count=12)
@@ -45,15 +45,15 @@ def embedder(folder):
     return load_embedder(folder / "model")
 
 
-def places(found, folder):
-    return [(text.path.removeprefix(f"{folder}/texts/"), text.line) for text in found]
+def places(texts, folder):
+    return [(text.path.removeprefix(f"{folder}/texts/"), text.line) for text in texts]
 
 
 def test_reads_texts_of_a_folder(folder):
-    found = list(read_texts(folder / "texts"))
-    assert places(found, folder)[:4] == [("a.csv", 3), ("a.csv", 5), ("b.txt", 1), ("b.txt", 4)]
-    assert places(found, folder)[4:] == [("inner/c.jsonl", line) for line in range(1, 8)]
-    assert [text.text for text in found][:4] == [
+    texts = list(read_texts(folder / "texts"))
+    assert places(texts, folder)[:4] == [("a.csv", 3), ("a.csv", 5), ("b.txt", 1), ("b.txt", 4)]
+    assert places(texts, folder)[4:] == [("inner/c.jsonl", line) for line in range(1, 8)]
+    assert [text.text for text in texts][:4] == [
         f"{TEXTS[2]}\n{TEXTS[3]}", TEXTS[4], TEXTS[0], TEXTS[1],
     ]  # fmt: skip
     whole = list(read_texts([folder / "texts" / "b.txt"], unit="file"))
@@ -97,8 +97,8 @@ def written(folder):
 def test_repeated_texts_are_embedded_once(folder, embedder, tmp_path, monkeypatch):
     lines = TEXTS[:3] * 4 + TEXTS[3:5]
     (tmp_path / "texts.jsonl").write_text("".join(json.dumps({"text": t}) + "\n" for t in lines))
-    found = read_texts(tmp_path / "texts.jsonl")
-    vectors.write_vectors(embedder, found, tmp_path / "plain.npy")
+    stream = read_texts(tmp_path / "texts.jsonl")
+    vectors.write_vectors(embedder, stream, tmp_path / "plain.npy")
     monkeypatch.setattr(vectors, "_CHUNK_TEXTS", 4)
     encoded, encode = [], embedder.encode
     monkeypatch.setattr(
@@ -116,12 +116,12 @@ def test_repeated_texts_are_embedded_once(folder, embedder, tmp_path, monkeypatc
 
 
 def test_npy_holds_the_vectors_in_order(folder, embedder, written):
-    found = list(read_texts(folder / "texts"))
+    texts = list(read_texts(folder / "texts"))
     stored = np.load(written, allow_pickle=False)
     assert stored.shape == (11, 16) and stored.dtype == np.float32
-    np.testing.assert_allclose(stored, embedder.encode([text.text for text in found]), atol=1e-5)
+    np.testing.assert_allclose(stored, embedder.encode([text.text for text in texts]), atol=1e-5)
     lines = [json.loads(line) for line in (folder / "vectors.jsonl").read_text().splitlines()]
-    assert lines == [text.as_dict() for text in found]
+    assert lines == [text.as_dict() for text in texts]
 
 
 def test_parquet_holds_the_same_vectors(folder, embedder, written):
@@ -133,10 +133,10 @@ def test_parquet_holds_the_same_vectors(folder, embedder, written):
 
 
 def test_failed_writes_leave_nothing(folder, embedder, tmp_path):
-    found = [*read_texts(folder / "texts")][:2]
+    texts = [*read_texts(folder / "texts")][:2]
 
     def broken():
-        yield from found
+        yield from texts
         raise InputError("a damaged file")
 
     for name in ("v.npy", "v.parquet"):
@@ -146,7 +146,7 @@ def test_failed_writes_leave_nothing(folder, embedder, tmp_path):
             vectors.write_vectors(embedder, [], tmp_path / name)
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(InputError, match="must end in .npy or .parquet"):
-        vectors.write_vectors(embedder, found, tmp_path / "v.txt")
+        vectors.write_vectors(embedder, texts, tmp_path / "v.txt")
 
 
 def test_replaces_no_text_that_it_embeds(embedder, tmp_path, capsys):
@@ -228,10 +228,10 @@ def test_command_finds_a_text_by_itself(folder, written, capsys):
 @pytest.fixture(scope="module")
 def other_model(folder):
     """A model of the same width that differs in one weight."""
-    other = load_embedder(folder / "model")
-    variable = other.encoder.trainable_variables[0]
+    model = load_embedder(folder / "model")
+    variable = model.encoder.trainable_variables[0]
     variable.assign(np.array(variable) + (np.arange(variable.shape[0]) == 5)[:, None] * 1e-3)
-    other.save_pretrained(folder / "other")
+    model.save_pretrained(folder / "other")
     return folder / "other"
 
 

@@ -8,7 +8,7 @@ import torch
 import transformers
 
 from keras_bert_impl.cli.main import main
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.data.batches.words import single_token_words
 from keras_bert_impl.tasks import (
     Examples,
     MaskedLM,
@@ -17,10 +17,10 @@ from keras_bert_impl.tasks import (
     read_table,
     write_examples,
 )
-from keras_bert_impl.tasks.inputs.words import single_token_words
 from keras_bert_impl.tokenizers import ByteLevelBPETokenizer, WordPieceTokenizer
 from keras_bert_impl.tokenizers.byte_level_bpe.files import ROBERTA
 from keras_bert_impl.tokenizers.byte_level_bpe.tokenizer import byte_characters
+from keras_bert_impl.utils.errors import InputError
 from tests.tasks.helpers import WORDS, save_masked_lm
 
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS, "##ly", "##s", ".", "7"]
@@ -43,7 +43,7 @@ def expected_candidates(directory, text, top_k):
     model = transformers.AutoModelForMaskedLM.from_pretrained(directory).eval()
     table = model.get_input_embeddings().weight.detach().numpy()
     whole = [PIECES.index(word) for word in WORDS]
-    found = {}
+    candidates = {}
     for match in re.finditer(r"\w+|[^\w\s]", text):
         word = match[0]
         ids = [PIECES.index(word.lower())] if word.lower() in PIECES else None
@@ -52,7 +52,7 @@ def expected_candidates(directory, text, top_k):
             if stem:
                 mean = table[[PIECES.index(stem), PIECES.index("##" + word[len(stem) :])]].mean(0)
                 cosines = table[whole] @ mean / np.linalg.norm(table[whole], axis=1)
-                found[word] = {WORDS[i] for i in np.argsort(-cosines)[:top_k]}
+                candidates[word] = {WORDS[i] for i in np.argsort(-cosines)[:top_k]}
             continue
         masked = f"{text[: match.start()]} [MASK] {text[match.end() :]}"
         row = transformers.AutoTokenizer.from_pretrained(directory)(masked, return_tensors="pt")
@@ -61,30 +61,30 @@ def expected_candidates(directory, text, top_k):
         place = row["input_ids"][0].tolist().index(4)
         scores = logits[place].numpy()
         order = [i for i in np.argsort(-scores) if i in whole and i != ids[0]]
-        found[word] = {PIECES[i] for i in order[:top_k]}
-    return found
+        candidates[word] = {PIECES[i] for i in order[:top_k]}
+    return candidates
 
 
 def test_replaces_words_by_predictions_or_neighbors(model, directory):
     examples = Examples(TEXTS[:3], ["a", "b", "c"], lines=[2, 3, 4])
-    more = augment(model, examples, copies=300, rate=0.9, top_k=3, seed=1)
-    rows = [more.lines.index(line) for line in (2, 3, 4)]
-    assert [more.texts[row] for row in rows] == TEXTS[:3]  # each precedes its copies
-    assert more.labels == [{2: "a", 3: "b", 4: "c"}[line] for line in more.lines]
-    assert more.lines.count(4) == 1  # no word to replace
+    augmented = augment(model, examples, copies=300, rate=0.9, top_k=3, seed=1)
+    rows = [augmented.lines.index(line) for line in (2, 3, 4)]
+    assert [augmented.texts[row] for row in rows] == TEXTS[:3]  # each precedes its copies
+    assert augmented.labels == [{2: "a", 3: "b", 4: "c"}[line] for line in augmented.lines]
+    assert augmented.lines.count(4) == 1  # no word to replace
     for text, line in zip(TEXTS[:2], (2, 3)):
         expected = expected_candidates(directory, text, 3)
-        copies = [t for t, of in zip(more.texts, more.lines) if of == line]
+        copies = [t for t, of in zip(augmented.texts, augmented.lines) if of == line]
         assert len(set(copies)) == len(copies) > 20
         before = re.findall(r"\w+|\W+", text)
-        seen = {word: set() for word in expected}
+        replacements = {word: set() for word in expected}
         for copy in copies:
             after = re.findall(r"\w+|\W+", copy)
             assert len(after) == len(before)  # keeps spaces and punctuation
-            for one, other in zip(before, after):
-                if one != other:
-                    seen[one].add(other)
-        assert seen == expected
+            for old_word, new_word in zip(before, after):
+                if old_word != new_word:
+                    replacements[old_word].add(new_word)
+        assert replacements == expected
 
 
 def test_seed_and_row_determine_the_draws(model):
@@ -99,12 +99,12 @@ def test_seed_and_row_determine_the_draws(model):
 
 def test_rate_is_the_share_of_replaced_words(model):
     text = " ".join(["good film"] * 40)
-    more = augment(model, Examples([text], ["a"]), copies=50, rate=0.4, top_k=15)
+    augmented = augment(model, Examples([text], ["a"]), copies=50, rate=0.4, top_k=15)
     changed = np.mean(
         [
-            one != other
-            for copy in more.texts[1:]
-            for one, other in zip(text.split(), copy.split(), strict=True)
+            old_word != new_word
+            for copy in augmented.texts[1:]
+            for old_word, new_word in zip(text.split(), copy.split(), strict=True)
         ]
     )
     # 4,000 draws: five standard errors are 0.04.

@@ -9,14 +9,14 @@ import pytest
 import torch
 import transformers
 
+from keras_bert_impl.checkpoints.config import Adapter
 from keras_bert_impl.cli.main import main
-from keras_bert_impl.config import Adapter
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.runs.run import load_tuned
 from keras_bert_impl.tasks import CausalLM, MaskedLM
 from keras_bert_impl.tasks.language_modeling.sampling import Sampling
 from keras_bert_impl.training.optimizers.adamw import AdamW
+from keras_bert_impl.utils.errors import InputError
 from tests.helpers import MODERN, randomize
 from tests.tasks.helpers import encoder, examples, tokenizer, weights
 from tests.tokenizers.kinds import ENGLISH, learn_gpt2
@@ -40,9 +40,9 @@ def model():
 def theirs(model, tmp_path_factory):
     path = tmp_path_factory.mktemp("model")
     model.save_pretrained(path)
-    found = transformers.AutoModelForCausalLM.from_pretrained(path).double().eval()
-    assert type(found).__name__ == "BertLMHeadModel"
-    return found
+    peer = transformers.AutoModelForCausalLM.from_pretrained(path).double().eval()
+    assert type(peer).__name__ == "BertLMHeadModel"
+    return peer
 
 
 def prompt(text):
@@ -52,7 +52,7 @@ def prompt(text):
 
 def generated(theirs, prompts, end, count):
     """The new ids that `transformers` generates, for prompts in batches of one length."""
-    found = {}
+    ids_by_place = {}
     for length in {*map(len, prompts)}:
         places = [place for place, ids in enumerate(prompts) if len(ids) == length]
         ids = torch.tensor([prompts[place] for place in places])
@@ -61,19 +61,19 @@ def generated(theirs, prompts, end, count):
             ids, attention_mask=torch.ones_like(ids), max_new_tokens=count, **settings
         )
         for place, row in zip(places, whole[:, length:].tolist(), strict=True):
-            found[place] = row[: row.index(end)] if end in row else row
-    return [found[place] for place in range(len(prompts))]
+            ids_by_place[place] = row[: row.index(end)] if end in row else row
+    return [ids_by_place[place] for place in range(len(prompts))]
 
 
 def test_greedy_equals_transformers(model, theirs):
     texts = TEXTS[:40]
-    found = model.generate(texts, max_new_tokens=12, stop="[MASK]")
+    outputs = model.generate(texts, max_new_tokens=12, stop="[MASK]")
     expected = generated(theirs, [prompt(text) for text in texts], tokenizer().mask_id, 12)
-    assert [one.token_ids for one in found] == expected
+    assert [output.token_ids for output in outputs] == expected
     assert len({tuple(ids) for ids in expected}) > 20  # The prompts matter.
     lengths = {len(ids) for ids in expected}
     assert 12 in lengths and len(lengths) > 3  # Some texts end earlier.
-    assert [one.is_finished for one in found] == [len(ids) < 12 for ids in expected]
+    assert [output.is_finished for output in outputs] == [len(ids) < 12 for ids in expected]
 
 
 @pytest.fixture(scope="module")
@@ -102,10 +102,10 @@ def test_gpt2_equals_transformers_for_100_prompts(gpt2, tmp_path):
     expected = generated(theirs.double(), prompts, their_tokenizer.eos_token_id, 10)
     assert len({tuple(ids) for ids in expected}) > 90
     model = CausalLM.from_pretrained(path)
-    found = model.generate(texts, max_new_tokens=10)
-    assert [one.token_ids for one in found] == expected
+    outputs = model.generate(texts, max_new_tokens=10)
+    assert [output.token_ids for output in outputs] == expected
     wholes = their_tokenizer.batch_decode([a + b for a, b in zip(prompts, expected, strict=True)])
-    assert [text + one.text for text, one in zip(texts, found, strict=True)] == wholes
+    assert [text + output.text for text, output in zip(texts, outputs, strict=True)] == wholes
     model.save_pretrained(tmp_path)
     again = transformers.AutoModelForCausalLM.from_pretrained(tmp_path)
     assert type(again) is transformers.GPT2LMHeadModel
@@ -132,15 +132,17 @@ def test_gpt2_continues_an_empty_text_from_its_start_token(gpt2):
 def test_gpt2_stops_at_strings_of_one_token(gpt2):
     _, their_tokenizer, path = gpt2
     model = CausalLM.from_pretrained(path)
-    found = model.generate(ENGLISH.split(), max_new_tokens=3)
-    words = [their_tokenizer.decode([token]) for one in found for token in one.token_ids]
+    outputs = model.generate(ENGLISH.split(), max_new_tokens=3)
+    words = [their_tokenizer.decode([token]) for output in outputs for token in output.token_ids]
     word = next(word for word in words if word.startswith(" "))
     assert word not in model.tokenizer.vocabulary  # The vocabulary has "Ġ" for a space.
     (token,) = their_tokenizer.encode(word)
-    for plain, stopped in zip(found, model.generate(ENGLISH.split(), max_new_tokens=3, stop=word)):
+    for plain, stopped in zip(
+        outputs, model.generate(ENGLISH.split(), max_new_tokens=3, stop=word)
+    ):
         assert stopped.is_finished == (token in plain.token_ids)
         assert token not in stopped.token_ids
-    assert any(token in one.token_ids for one in found)
+    assert any(token in output.token_ids for output in outputs)
     with pytest.raises(InputError, match="the vocabulary lacks 'It is over'"):
         model.generate("It's a test", stop="It is over")
 
@@ -186,10 +188,10 @@ def test_the_cache_does_not_change_the_tokens(kind):
     else:
         model = causal(**changes[kind])
     texts = TEXTS[:6]
-    for text, found in zip(texts, model.generate(texts, max_new_tokens=10, stop=[]), strict=True):
+    for text, output in zip(texts, model.generate(texts, max_new_tokens=10, stop=[]), strict=True):
         ids = prompt(text)
-        assert len(found.token_ids) == 10
-        for token in found.token_ids:
+        assert len(output.token_ids) == 10
+        for token in output.token_ids:
             logits = model({"token_ids": np.array([ids]), "padding_mask": np.ones([1, len(ids)])})
             assert int(np.argmax(logits[0, -1])) == token
             ids.append(token)
@@ -225,12 +227,12 @@ def test_draws_have_the_probabilities():
 
 def test_draws_depend_on_seed_text_and_step_only(model):
     settings = {"max_new_tokens": 8, "temperature": 1.0, "stop": []}
-    found = model.generate(TEXTS[:40], seed=1, **settings)
-    assert found == model.generate(TEXTS[:40], seed=1, **settings)
-    assert found[:3] == model.generate(TEXTS[:3], seed=1, **settings)
-    assert found != model.generate(TEXTS[:40], seed=2, **settings)
+    outputs = model.generate(TEXTS[:40], seed=1, **settings)
+    assert outputs == model.generate(TEXTS[:40], seed=1, **settings)
+    assert outputs[:3] == model.generate(TEXTS[:3], seed=1, **settings)
+    assert outputs != model.generate(TEXTS[:40], seed=2, **settings)
     same = model.generate([TEXTS[0]] * 5, **settings)
-    assert len({tuple(one.token_ids) for one in same}) == 5
+    assert len({tuple(output.token_ids) for output in same}) == 5
 
 
 def test_stop_tokens_and_text(model):
@@ -284,10 +286,10 @@ def test_command(gpt2, capsys):
     settings = {"max_new_tokens": 5, "temperature": 0.9, "top_k": 9, "top_p": 0.9, "seed": 4}
     options = [f"--{name.replace('_', '-')}={value}" for name, value in settings.items()]
     assert main(["generate", str(gpt2[2]), *words, *options, "--stop=a", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    printed = json.loads(capsys.readouterr().out)
     expected = CausalLM.from_pretrained(gpt2[2]).generate(words, stop=["a"], **settings)
-    assert found == [
-        {"prompt": text, **dataclasses.asdict(one)} for text, one in zip(words, expected)
+    assert printed == [
+        {"prompt": text, **dataclasses.asdict(output)} for text, output in zip(words, expected)
     ]
     assert main(["generate", "--model", str(gpt2[2]), "It's", "--max-new-tokens=3"]) == 0
     assert capsys.readouterr().out.startswith("It's")

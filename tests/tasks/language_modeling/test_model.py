@@ -10,11 +10,11 @@ import torch
 import transformers
 
 from keras_bert_impl.cli.main import main
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.pretraining.pretrainer import Pretrainer
 from keras_bert_impl.runs.run import load_tuned
 from keras_bert_impl.tasks.language_modeling.model import MaskedLM
 from keras_bert_impl.training.optimizers.adamw import AdamW
+from keras_bert_impl.utils.errors import InputError
 from tests.helpers import randomize
 from tests.tasks.helpers import encoder, tokenizer, weights
 
@@ -73,16 +73,16 @@ def test_fill_takes_texts_in_the_forms_of_predict(directory):
     texts = ["the film is [MASK]", "[MASK] plot"]
     expected = model.fill(texts)
     table = {"text": texts}
-    for given in (table, [{"text": text} for text in texts], np.array(texts), tf.constant(texts)):
-        assert model.fill(given) == expected
-    one = [filling.token for filling in model.fill(texts[0])[0]]
-    assert one == [filling.token for filling in expected[0][0]]
+    for batch in (table, [{"text": text} for text in texts], np.array(texts), tf.constant(texts)):
+        assert model.fill(batch) == expected
+    tokens = [filling.token for filling in model.fill(texts[0])[0]]
+    assert tokens == [filling.token for filling in expected[0][0]]
     assert model.fill([]) == []
     plain = ["the film is good", "a plot"]
     whole = model.pseudo_perplexity(plain)
     assert model.pseudo_perplexity({"text": plain}).perplexity == whole.perplexity
-    one = model.pseudo_perplexity(plain[0])
-    assert one.log_likelihoods[0] == pytest.approx(whole.log_likelihoods[0], abs=1e-5)
+    alone = model.pseudo_perplexity(plain[0])
+    assert alone.log_likelihoods[0] == pytest.approx(whole.log_likelihoods[0], abs=1e-5)
 
 
 def test_keras_file(directory, tmp_path):
@@ -144,10 +144,10 @@ def test_learns_from_texts_and_round_trips_through_files(tmp_path):
     assert type(loaded) is MaskedLM and (loaded.mask_rate, loaded.mask_unit) == (0.3, "token")
     np.testing.assert_array_equal(weights(loaded), weights(model))
     text = "good [MASK] joy"
-    ((found,),), ((expected,),) = loaded.fill([text]), model.fill([text])
-    assert [one.token for one in found] == [one.token for one in expected]
-    scores = [one.score for one in expected]
-    assert [one.score for one in found] == pytest.approx(scores, abs=1e-6)
+    ((received,),), ((expected,),) = loaded.fill([text]), model.fill([text])
+    assert [filling.token for filling in received] == [filling.token for filling in expected]
+    scores = [filling.score for filling in expected]
+    assert [filling.score for filling in received] == pytest.approx(scores, abs=1e-6)
     theirs = transformers.BertForMaskedLM.from_pretrained(tmp_path / "model").double().eval()
     ids = torch.tensor(np.asarray(tokenizer()([text])["token_ids"]))
     with torch.no_grad():
@@ -190,8 +190,8 @@ def test_masks_differ_per_epoch_and_resume_exactly(monkeypatch):
     np.testing.assert_array_equal(fitted((0, 3)), fitted((0, 1), (1, 3)))
     masks = fresh(max_length=16)._masks
     features = tokenizer()(TEXTS)
-    first, again, other = (masks(features, 0, number)[0]["token_ids"] for number in (0, 0, 1))
-    assert (first.numpy() == again.numpy()).all() and (first.numpy() != other.numpy()).any()
+    first, again, second = (masks(features, 0, number)[0]["token_ids"] for number in (0, 0, 1))
+    assert (first.numpy() == again.numpy()).all() and (first.numpy() != second.numpy()).any()
 
 
 @pytest.mark.parametrize("unit", ["token", "word"])
@@ -204,8 +204,8 @@ def test_batches_have_masked_features(unit):
     lengths = np.asarray(features["padding_mask"]).sum(axis=1)
     there = labels.numpy() != -100
     assert there.sum(axis=1).tolist() == [max(1, round(0.15 * length)) for length in lengths]
-    found = np.take_along_axis(ids, positions, axis=1)
-    assert (found[there] == labels.numpy()[there]).all() and (positions[~there] == 0).all()
+    original_ids = np.take_along_axis(ids, positions, axis=1)
+    assert (original_ids[there] == labels.numpy()[there]).all() and (positions[~there] == 0).all()
     narrow = masks({name: value[:1, :3] for name, value in features.items()}, 0, 7)[0]
     assert narrow["token_ids"].shape == (1, 3)
 
@@ -253,7 +253,7 @@ def test_trains_on_generators_of_texts(directory):
 def test_evaluate_knows_the_number_of_batches(directory, recwarn):
     model = MaskedLM.from_pretrained(directory)
     model.evaluate(["good film"] * 6, batch_size=4, verbose=0)
-    assert not [one for one in recwarn if "ran out of data" in str(one.message)]
+    assert not [warning for warning in recwarn if "ran out of data" in str(warning.message)]
 
 
 def test_rejects_a_candidate_that_is_no_token(directory):
@@ -290,8 +290,8 @@ def test_long_texts_are_cut_as_in_transformers(directory):
     text = "[MASK] " + "film " * 2 * model.max_length
     theirs = transformers.AutoTokenizer.from_pretrained(directory)
     ids = theirs(text, truncation=True, max_length=model.max_length, return_tensors="pt").input_ids
-    found = model.signatures().tokenize(tf.constant([text]))["token_ids"]
-    np.testing.assert_array_equal(found, ids)
+    token_ids = model.signatures().tokenize(tf.constant([text]))["token_ids"]
+    np.testing.assert_array_equal(token_ids, ids)
     peer = transformers.BertForMaskedLM.from_pretrained(directory).double().eval()
     with torch.no_grad():
         scores = peer(input_ids=ids).logits[0, 1].softmax(-1)

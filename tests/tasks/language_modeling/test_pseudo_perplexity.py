@@ -5,8 +5,8 @@ import pytest
 import torch
 import transformers
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks import MaskedLM
+from keras_bert_impl.utils.errors import InputError
 from tests.tasks.helpers import examples, save_masked_lm, tokenizer
 
 TEXTS = [*examples(count=9)[0], "", "a zebra [UNK]", "film"]
@@ -53,8 +53,8 @@ def test_equals_a_loop_over_transformers(model, directory):
 
 
 def test_batch_size_does_not_change_the_result(model):
-    one, other = (model.pseudo_perplexity(TEXTS, batch_size=size) for size in (1, 64))
-    np.testing.assert_allclose(one.log_likelihoods, other.log_likelihoods, atol=1e-5)
+    single, batched = (model.pseudo_perplexity(TEXTS, batch_size=size) for size in (1, 64))
+    np.testing.assert_allclose(single.log_likelihoods, batched.log_likelihoods, atol=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ import pytest
 
 from keras_bert_impl import MultipleChoice
 from keras_bert_impl.cli.main import main
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks import (
     ChoiceExamples,
     LongTexts,
@@ -17,6 +16,7 @@ from keras_bert_impl.tasks import (
     write_choice_predictions,
 )
 from keras_bert_impl.tasks.multiple_choice.task import Choice
+from keras_bert_impl.utils.errors import InputError
 from tests.tasks.helpers import choices, save_base
 
 
@@ -29,10 +29,10 @@ def write(path, count, seed):
     return path
 
 
-def finetune(folder, *more, **files):
+def finetune(folder, *arguments, **files):
     files = {"train": "train.jsonl", "dev": "dev.jsonl", "out": "run"} | files
     options = [f"--{name}={folder / file}" for name, file in files.items()]
-    return main(["finetune", f"--model={folder / 'base'}", "--task=choice", *options, *more])
+    return main(["finetune", f"--model={folder / 'base'}", "--task=choice", *options, *arguments])
 
 
 @pytest.fixture(scope="module")

@@ -9,12 +9,12 @@ import tensorflow as tf
 import torch
 import transformers
 
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.data.batches import batching
+from keras_bert_impl.data.batches.batching import tokenize_texts
+from keras_bert_impl.data.batches.windows import tokenize_groups
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.tasks import MultipleChoice, TextClassifier
-from keras_bert_impl.tasks.inputs import batching
-from keras_bert_impl.tasks.inputs.batching import tokenize_texts
-from keras_bert_impl.tasks.inputs.windows import tokenize_groups
+from keras_bert_impl.utils.errors import InputError
 from tests.helpers import mirrored, randomize
 from tests.tasks import helpers
 from tests.tasks.base.test_family import KINDS, config_of, tokenizer_of
@@ -174,9 +174,9 @@ def test_features_and_data_sets_of_features(model):
     labels = np.array(LABELS[:12])
     loss = -np.mean(np.log(expected[np.arange(12), labels]))
     batches = tf.data.Dataset.from_tensor_slices((features, labels)).batch(6)
-    for given in ((features, labels), (batches,)):
-        np.testing.assert_allclose(model.predict(given[0], verbose=0), expected, atol=1e-6)
-        assert model.evaluate(*given, verbose=0)[0] == pytest.approx(loss, abs=1e-6)
+    for arguments in ((features, labels), (batches,)):
+        np.testing.assert_allclose(model.predict(arguments[0], verbose=0), expected, atol=1e-6)
+        assert model.evaluate(*arguments, verbose=0)[0] == pytest.approx(loss, abs=1e-6)
 
 
 # === Errors ===
@@ -257,7 +257,7 @@ def test_classifier_with_other_classes_gets_a_new_head(tmp_path, caplog):
     )
 
 
-# Stands for the others, whose heads tests/interop compares.
+# Stands for the others, whose heads tests/checkpoints/interop compares.
 FAST = ("roberta",)
 SOME_SLOW = [pytest.param(kind, marks=[] if kind in FAST else [pytest.mark.slow]) for kind in KINDS]
 ASKED = [

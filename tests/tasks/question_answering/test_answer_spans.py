@@ -28,9 +28,9 @@ def spans(texts, totals):
 
 
 def test_what_follows_the_answers_of_a_question_is_empty():
-    found = spans([0, 0, 0, 1], [3.0, 2.0, 1.0, 5.0])
+    answer_spans = spans([0, 0, 0, 1], [3.0, 2.0, 1.0, 5.0])
     nulls = tf.constant([[2.5, 0.0], [9.0, 0.0], [0.0, 0.0]], tf.float64)
-    table = answer_table(found, Contexts(), 3, 3, nulls)
+    table = answer_table(answer_spans, Contexts(), 3, 3, nulls)
     # "" is among the first three of question 0, so its last span is no answer.
     assert table["num_answers"].numpy().tolist() == [3, 2, 1]
     assert table["answers"].numpy().tolist() == [

@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from keras_bert_impl.tasks.inputs.windows import tokenize_windows
+from keras_bert_impl.data.batches.windows import tokenize_windows
 from keras_bert_impl.tasks.question_answering.decode import (
     Answer,
     best_answer,
@@ -33,7 +33,7 @@ def asked():
 
 def every_answer(pairs, windows, logits, num_best, longest):
     """Brute force over all answers: (total, text, start, end), best first."""
-    found = [{} for _ in pairs]
+    answers = [{} for _ in pairs]
     splits = windows.row_splits.numpy()
     for row, question in enumerate(windows.texts):
         places = slice(*splits[row : row + 2])
@@ -49,9 +49,9 @@ def every_answer(pairs, windows, logits, num_best, longest):
                 end = windows.token_ends[first + tokens[j]]
                 text = pairs[question][1][start:end]
                 total = float(logits[row, 0, i]) + float(logits[row, 1, j])
-                if text not in found[question] or found[question][text][0] < total:
-                    found[question][text] = (total, text, start, end)
-    return [sorted(texts.values(), reverse=True)[:num_best] for texts in found]
+                if text not in answers[question] or answers[question][text][0] < total:
+                    answers[question][text] = (total, text, start, end)
+    return [sorted(texts.values(), reverse=True)[:num_best] for texts in answers]
 
 
 @pytest.mark.parametrize("num_best, longest", [(100, 30), (100, 3), (4, 5), (1, 2)])
@@ -66,8 +66,8 @@ def test_n_best_equals_exhaustive_search(asked, num_best, longest):
         if not best:
             assert answers == [Answer("", 0, 0, 1.0, 0.0, 0.0)]
             continue
-        shown = [(a.start_logit + a.end_logit, a.text, a.start, a.end) for a in answers]
-        assert shown == best
+        rows = [(a.start_logit + a.end_logit, a.text, a.start, a.end) for a in answers]
+        assert rows == best
         exponentials = [math.exp(total) for total, *_ in best]
         scores = [answer.score for answer in answers]
         # A softmax of numbers of magnitude 1, in float64.
@@ -89,8 +89,8 @@ def test_null_answer_is_from_the_window_with_the_lowest_score(asked):
         assert totals == sorted(totals, reverse=True)
         assert sum(answer.score for answer in answers) == pytest.approx(1)
         texts = [answer.text for answer in without if answer.text]
-        kept = [answer.text for answer in answers if answer.text]
-        assert kept == texts[: len(kept)] and len(kept) >= min(len(texts), 3)
+        non_empty = [answer.text for answer in answers if answer.text]
+        assert non_empty == texts[: len(non_empty)] and len(non_empty) >= min(len(texts), 3)
         last += len(answers) == 5
         if texts:
             best = without[0].start_logit + without[0].end_logit
@@ -121,9 +121,9 @@ def test_answers_are_stripped_and_not_empty():
 
     logits = np.zeros((1, 2, 5), "float32")
     (answers,) = n_best_answers(logits, Windows(), ["a\t b cd"], max_answer_length=4)
-    shown = {(answer.text, answer.start, answer.end) for answer in answers}
+    spans = {(answer.text, answer.start, answer.end) for answer in answers}
     # Tokens "a", "\t ", "" and "b cd".
-    assert shown == {("a", 0, 1), ("a\t b cd", 0, 7), ("b cd", 3, 7)}
+    assert spans == {("a", 0, 1), ("a\t b cd", 0, 7), ("b cd", 3, 7)}
 
 
 def test_answer_begins_where_it_has_most_context():

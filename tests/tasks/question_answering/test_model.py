@@ -9,11 +9,11 @@ import tensorflow as tf
 import torch
 import transformers
 
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.data.batches.windows import tokenize_windows
 from keras_bert_impl.models.encoder import Encoder
 from keras_bert_impl.tasks import QuestionAnswerer
-from keras_bert_impl.tasks.inputs.windows import tokenize_windows
 from keras_bert_impl.tasks.question_answering.model import answer_tokens
+from keras_bert_impl.utils.errors import InputError
 from tests.helpers import mirrored, randomize
 from tests.tasks import helpers
 from tests.tasks.base.test_family import KINDS, config_of, tokenizer_of
@@ -89,9 +89,9 @@ def test_loss_and_gradients_equal_transformers(model, tmp_path):
     query = next(v for v in model.variables if v.path.endswith("attention/query/kernel"))
     received = tape.gradient(loss, [kernel.value, query.value])
     layer = theirs.bert.encoder.layer[0].attention.self
-    for ours, wanted in zip(received, (theirs.qa_outputs, layer.query)):
-        wanted = wanted.weight.grad.numpy().T
-        np.testing.assert_allclose(ours, wanted, atol=1e-5 * max(1, np.abs(wanted).max()))
+    for ours, expected in zip(received, (theirs.qa_outputs, layer.query)):
+        expected = expected.weight.grad.numpy().T
+        np.testing.assert_allclose(ours, expected, atol=1e-5 * max(1, np.abs(expected).max()))
     assert (places[:, 0] == 0).any() and (places[:, 0] > 0).any()
 
 
@@ -155,8 +155,8 @@ def test_features_train_like_pairs(model):
     features, places = padded_rows(model)
     data = tf.data.Dataset.from_tensor_slices((features, places)).batch(16)
     by_data, by_arrays = (
-        model.evaluate(*given, verbose=0, return_dict=True)
-        for given in ((data,), (features, places, 16))
+        model.evaluate(*arguments, verbose=0, return_dict=True)
+        for arguments in ((data,), (features, places, 16))
     )
     assert by_data == pytest.approx(by_arrays, abs=1e-6)
     # Pairs are batched by length; a single batch has equal padding.
@@ -191,20 +191,20 @@ def test_token_positions_cut_back_to_the_answer():
         space = context.find("  ", ends[number] + 2)
         ends[number] = len(context) if space < 0 else space
     places = answer_tokens(windows, np.stack([starts, ends], axis=1))
-    splits, found = windows.row_splits.numpy(), set()
+    splits, located = windows.row_splits.numpy(), set()
     for row, question in enumerate(windows.texts):
-        own = windows.text_splits[question]
+        offset = windows.text_splits[question]
         tokens = windows.tokens[splits[row] : splits[row + 1]]
-        seen = tokens[tokens >= 0]
-        first, last = (own + (seen[end] if len(seen) else 0) for end in (0, -1))
-        wanted = starts[question], ends[question]
-        has_all = windows.token_starts[first] <= wanted[0] and wanted[1] <= windows.token_ends[last]
+        text_tokens = tokens[tokens >= 0]
+        first, last = (offset + (text_tokens[end] if len(text_tokens) else 0) for end in (0, -1))
+        answer = starts[question], ends[question]
+        has_all = windows.token_starts[first] <= answer[0] and answer[1] <= windows.token_ends[last]
         assert has_all == bool(places[row].any())
         if has_all:
-            first, last = own + tokens[places[row]]
-            assert (windows.token_starts[first], windows.token_ends[last]) == wanted
-            found.add(int(question))
-    assert found == set(range(40))
+            first, last = offset + tokens[places[row]]
+            assert (windows.token_starts[first], windows.token_ends[last]) == answer
+            located.add(int(question))
+    assert located == set(range(40))
     assert not answer_tokens(windows, np.full((40, 2), -1)).any()
 
 
@@ -305,8 +305,8 @@ def test_from_pretrained_gives_the_same_model(model, tmp_path):
     np.testing.assert_array_equal(helpers.weights(again), helpers.weights(model))
     assert (again.null_threshold, again.doc_stride, again.max_length) == (-1.5, 3, 12)
     assert again.get_config()["max_question_length"] == 2
-    other = QuestionAnswerer.from_pretrained(tmp_path, doc_stride=5, null_threshold=None)
-    assert (other.doc_stride, other.null_threshold) == (5, None)
+    changed = QuestionAnswerer.from_pretrained(tmp_path, doc_stride=5, null_threshold=None)
+    assert (changed.doc_stride, changed.null_threshold) == (5, None)
     config = json.loads((tmp_path / "config.json").read_text())
     assert config["architectures"] == ["BertForQuestionAnswering"]
 
@@ -327,7 +327,7 @@ def test_defaults_equal_the_published_model():
     assert model.logits(TOKENIZER([("a", "film")])).shape == (1, 2, 5)
 
 
-# Stands for the others, whose heads tests/interop compares.
+# Stands for the others, whose heads tests/checkpoints/interop compares.
 FAST = ("distilbert",)
 SOME_SLOW = [pytest.param(kind, marks=[] if kind in FAST else [pytest.mark.slow]) for kind in KINDS]
 
@@ -391,6 +391,6 @@ def test_learns_to_find_answers_beyond_the_first_window(model):
     windows, _ = model.rows(PAIRS)
     assert windows.num_texts > 1.5 * len(PAIRS)
     model.fit(PAIRS, LABELS, batch_size=16, epochs=45, verbose=0)
-    wanted = [label[0] if label else "" for label in LABELS]
+    expected = [label[0] if label else "" for label in LABELS]
     # Chance is one in seven.
-    assert np.mean([a == b for a, b in zip(model.answer(PAIRS), wanted)]) > 0.9
+    assert np.mean([a == b for a, b in zip(model.answer(PAIRS), expected)]) > 0.9

@@ -4,12 +4,12 @@ import json
 import numpy as np
 import pytest
 
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.data.questions import read_squad
+from keras_bert_impl.data.scores.squad import squad_v2_scores
+from keras_bert_impl.data.tables.examples import join_names
 from keras_bert_impl.tasks import score_answers, search_null_threshold, write_answer_files
-from keras_bert_impl.tasks.data.examples import join_names
-from keras_bert_impl.tasks.question_answering.data import read_squad
 from keras_bert_impl.tasks.question_answering.decode import Answer
-from keras_bert_impl.tasks.question_answering.metrics import squad_v2_scores
+from keras_bert_impl.utils.errors import InputError
 from tests.tasks.squad_files import document, question, some_questions, write
 
 
@@ -41,11 +41,11 @@ def test_scores_squad_2(some):
     texts = best_texts(examples, predictions)
     odds = {name: answers[1].start_logit for name, answers in zip(examples.ids, predictions)}
     assert [answers[1].text for answers in predictions] == [""] * len(examples)
-    chosen = {name: "" if odds[name] > 0.5 else text for name, text in texts.items()}
+    final_texts = {name: "" if odds[name] > 0.5 else text for name, text in texts.items()}
     searched = squad_v2_scores(examples, texts, odds)
     best = {name: value for name, value in searched.items() if name.startswith("best")}
     received = score_answers(examples, predictions, null_threshold=0.5)
-    assert received == squad_v2_scores(examples, chosen) | best and len(best) == 4
+    assert received == squad_v2_scores(examples, final_texts) | best and len(best) == 4
     # Without a threshold, all unanswerable questions get an answer, which is wrong.
     always = score_answers(examples, predictions)
     assert always["NoAns_f1"] < received["NoAns_f1"]
@@ -70,8 +70,8 @@ def test_writes_three_files_for_the_official_script_and_a_table(some, tmp_path):
     assert all(list(of_ids) == examples.ids for of_ids in content.values())
     odds = content["null_odds.json"]
     texts = best_texts(examples, predictions)
-    chosen = {name: "" if odds[name] > 0.5 else text for name, text in texts.items()}
-    assert content["predictions.json"] == chosen and "" in chosen.values()
+    final_texts = {name: "" if odds[name] > 0.5 else text for name, text in texts.items()}
+    assert content["predictions.json"] == final_texts and "" in final_texts.values()
     scores = squad_v2_scores(examples, content["predictions.json"])
     assert scores.items() <= score_answers(examples, predictions, 0.5).items()
     assert content["nbest_predictions.json"]["q0"][1] == {
@@ -81,7 +81,7 @@ def test_writes_three_files_for_the_official_script_and_a_table(some, tmp_path):
         "end_logit": 1.0,
     }
     rows = rows_of(tmp_path / "out" / "predictions.tsv")
-    assert [row["answer"] for row in rows] == list(chosen.values())
+    assert [row["answer"] for row in rows] == list(final_texts.values())
     assert [row["id"] for row in rows] == examples.ids
     for name, column in (("exact", "exact_match"), ("f1", "f1")):
         mean = np.mean([float(row[column]) for row in rows])

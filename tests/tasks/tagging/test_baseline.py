@@ -12,24 +12,24 @@ def test_each_word_gets_its_most_frequent_label_and_new_words_that_of_all():
 
 def test_entities_are_compared_by_f1():
     gold = [["B-PER", "O", "B-PER"]] * 30
-    found = compared(gold, gold, [["B-PER", "O", "O"]] * 30)
-    assert found.scores() == {"most_frequent_tag/f1": 2 / 3}
-    assert found.verdict() == [
+    comparison = compared(gold, gold, [["B-PER", "O", "O"]] * 30)
+    assert comparison.scores() == {"most_frequent_tag/f1": 2 / 3}
+    assert comparison.verdict() == [
         "f1 1.000, baseline most_frequent_tag 0.667: the model is better (p < 0.001, n = 30)."
     ]
 
 
 def test_a_tagger_that_finds_nothing_is_told():
     gold = [["B-PER", "O", "B-PER"]] * 3
-    said = compared(gold, [["O"] * 3] * 3, [["O"] * 3] * 3).verdict()
-    assert said[0] == "No entity is predicted, but the examples contain 6. Train longer."
-    assert "too few examples (n = 3) to tell a difference" in said[1]
+    sentences = compared(gold, [["O"] * 3] * 3, [["O"] * 3] * 3).verdict()
+    assert sentences[0] == "No entity is predicted, but the examples contain 6. Train longer."
+    assert "too few examples (n = 3) to tell a difference" in sentences[1]
 
 
 def test_parts_of_speech_are_compared_by_words():
     gold = [["NOUN", "VERB"]] * 4
-    found = compared(gold, gold, [["NOUN", "NOUN"]] * 4)
-    assert found.scores() == {"most_frequent_tag/accuracy": 0.5}
+    comparison = compared(gold, gold, [["NOUN", "NOUN"]] * 4)
+    assert comparison.scores() == {"most_frequent_tag/accuracy": 0.5}
 
 
 def test_sentences_without_o_have_entities_if_the_data_set_has_them():

@@ -2,9 +2,9 @@ import logging
 
 import pytest
 
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.data.tags.spans import outside_candidates
 from keras_bert_impl.tasks import read_columns, score_tags
-from keras_bert_impl.tasks.tagging.spans import outside_candidates
+from keras_bert_impl.utils.errors import InputError
 
 
 def written(tmp_path, content):
@@ -43,10 +43,10 @@ def test_labels_of_other_tasks_stay_as_they_are(tmp_path, caplog):
     assert not caplog.text
     with pytest.raises(InputError, match="line 2: label '0' is neither .*pass outside='0'"):
         read_columns(written(tmp_path, "Ada\tB-PER\nsat\t0\nhere\tO\n"))
-    counted = read_columns(written(tmp_path, "Ada\t_\nsat\t_\n,\tCase=Nom\n"))
+    examples = read_columns(written(tmp_path, "Ada\t_\nsat\t_\n,\tCase=Nom\n"))
     with caplog.at_level(logging.WARNING):
         caplog.clear()
-        score_tags(counted, counted.labels)
+        score_tags(examples, examples.labels)
     assert not caplog.text
     assert outside_candidates(["phone", "E-mail"]) == []
     assert outside_candidates(["O", "B-PER", "0"]) == []

@@ -8,9 +8,9 @@ import pytest
 import tensorflow as tf
 
 from keras_bert_impl.cli.main import main
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks import FeatureTagger, load_tuned
 from keras_bert_impl.tasks.tagging.feature_tagger import layer_numbers
+from keras_bert_impl.utils.errors import InputError
 from tests.helpers import mirrored, randomize
 from tests.tasks.helpers import (
     GOOD,
@@ -65,8 +65,8 @@ def mixed():
 def states_of(model, words):
     """Returns all hidden states of a text that fits in one row, [words, layers, hidden]."""
     row = tokenizer()([" ".join(words)])
-    found = model.encoder.with_outputs("hidden_states")(row)["hidden_states"]
-    return np.stack([np.asarray(state)[0, 1:-1] for state in found], axis=1)
+    states = model.encoder.with_outputs("hidden_states")(row)["hidden_states"]
+    return np.stack([np.asarray(state)[0, 1:-1] for state in states], axis=1)
 
 
 def test_word_features_are_hidden_states_of_the_encoder(model, mixed):
@@ -150,12 +150,12 @@ def test_replicas_give_the_same_weights():
 
 def test_replicas_predict_the_same(model):
     texts, _ = sentences(27)
-    other = tagger(mirrored(2))
-    other.set_weights(model.get_weights())
+    replicated = tagger(mirrored(2))
+    replicated.set_weights(model.get_weights())
     for batch_size in (4, 32):
-        expected, received = (one.predict(texts, batch_size, verbose=0) for one in (model, other))
-        for one, two in zip(expected, received, strict=True):
-            np.testing.assert_allclose(two, one, atol=1e-5)
+        expected, received = (m.predict(texts, batch_size, verbose=0) for m in (model, replicated))
+        for expected_row, row in zip(expected, received, strict=True):
+            np.testing.assert_allclose(row, expected_row, atol=1e-5)
 
 
 @pytest.mark.slow
@@ -169,9 +169,9 @@ def test_saves_and_loads(mixed, tmp_path):
     assert isinstance(again, FeatureTagger)
     assert (again.features, again.lstm_dim, again.crf, again.labels) == ("mix", 8, True, LABELS)
     mixed.save(tmp_path / "model.keras")
-    for other in (again, keras.saving.load_model(tmp_path / "model.keras")):
-        np.testing.assert_array_equal(weights(other.encoder), weights(mixed.encoder))
-        for ours, theirs in zip(other.predict(TEXTS[:4], verbose=0), expected):
+    for loaded in (again, keras.saving.load_model(tmp_path / "model.keras")):
+        np.testing.assert_array_equal(weights(loaded.encoder), weights(mixed.encoder))
+        for ours, theirs in zip(loaded.predict(TEXTS[:4], verbose=0), expected):
             np.testing.assert_array_equal(ours, theirs)
     theirs = transformers.AutoModel.from_pretrained(tmp_path / "model").eval()
     row = {name: np.asarray(value) for name, value in tokenizer()(["a good film"]).items()}

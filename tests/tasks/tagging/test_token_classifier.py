@@ -5,12 +5,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.data.batches.words import find_words, join_words
 from keras_bert_impl.tasks import TaggedExamples, TokenClassifier, score_tags
-from keras_bert_impl.tasks.inputs.words import find_words, join_words
 from keras_bert_impl.tasks.tagging.decode import LabelParts
 from keras_bert_impl.tasks.tagging.entities import find_entities
 from keras_bert_impl.tasks.tagging.word_scores import EntityF1, WordScores
+from keras_bert_impl.utils.errors import InputError
 from tests.helpers import mirrored
 from tests.tasks import helpers
 from tests.tasks.helpers import WORDS, encoder, weights, window_with_most_context
@@ -52,9 +52,11 @@ def test_scores_of_subwords_are_aggregated(model, aggregation):
     pieces = softmax(logits)
     expected = []
     for number in range(4):
-        own = pieces[word == number]
-        highest = own[own.max(axis=1).argmax()]
-        expected.append({"first": own[0], "mean": own.mean(axis=0), "max": highest}[aggregation])
+        scores = pieces[word == number]
+        highest = scores[scores.max(axis=1).argmax()]
+        expected.append(
+            {"first": scores[0], "mean": scores.mean(axis=0), "max": highest}[aggregation]
+        )
     before, model.aggregation = model.aggregation, aggregation
     received = model.predict([words], verbose=0)[0]
     model.aggregation = before
@@ -74,9 +76,9 @@ def test_words_are_predicted_in_the_window_with_most_context(model):
 
 
 def test_accepts_strings(model):
-    given = [["what", "a", "film", ",", "not", "dull", "."]]
+    words = [["what", "a", "film", ",", "not", "dull", "."]]
     np.testing.assert_array_equal(
-        model.predict(["what  a film,not dull."], verbose=0)[0], model.predict(given, verbose=0)[0]
+        model.predict(["what  a film,not dull."], verbose=0)[0], model.predict(words, verbose=0)[0]
     )
     assert model.predict([], verbose=0) == [] and model.tag([]) == []
     assert model.predict([[], "", " "], verbose=0)[2].shape == (0, 3)
@@ -90,9 +92,9 @@ def test_words_without_subwords_are_outside(model, with_crf):
         assert tagger_.tag(words)[0][::2] == ["O", "O"]
     sentences = [join_words(words[0])]
     for labels, unknown in ((["B-X", "O"], 1), (["NOUN", "VERB"], 0)):
-        other = tagger(labels=labels)
-        rows, _ = other.rows(sentences)
-        answer = other.joined(np.zeros((1, 3, 2), "float32"), sentences, rows)[0]
+        relabeled = tagger(labels=labels)
+        rows, _ = relabeled.rows(sentences)
+        answer = relabeled.joined(np.zeros((1, 3, 2), "float32"), sentences, rows)[0]
         assert answer.scores[:, unknown].tolist() == [1, 0, 1]
         assert answer.tokens.tolist() == [-1, 0, -1]
 
@@ -102,8 +104,8 @@ def test_entities_have_offsets_in_the_text():
     tagged = dict(zip(["good", "film", ",", "awful", "great", "."], [1, 2, 0, 2, 1, 2]))
     scores = np.eye(3, dtype="float32")[list(tagged.values())] * 0.75
     answer = WordScores(scores, np.arange(6))
-    found = entities_of(text, answer)
-    assert found == [
+    entities = entities_of(text, answer)
+    assert entities == [
         ("X", "good  film", 2, 12, 0.75),
         ("X", "awful", 14, 19, 0.75),
         ("X", "great .", 21, 28, 0.75),
@@ -115,19 +117,19 @@ def test_entities_have_offsets_in_the_text():
 
 def entities_of(text, answer):
     numbers = answer.scores.argmax(axis=1)
-    (found,) = find_entities([find_words(text)], [answer], [numbers], [answer.scores], LABELS)
-    assert all(text[entity.start : entity.end] == entity.text for entity in found)
-    return [tuple(entity) for entity in found]
+    (entities,) = find_entities([find_words(text)], [answer], [numbers], [answer.scores], LABELS)
+    assert all(text[entity.start : entity.end] == entity.text for entity in entities)
+    return [tuple(entity) for entity in entities]
 
 
 def test_entities_of_strings_equal_those_of_words(model):
     texts = ["what a film, not dull.", " ".join(TEXTS[0])]
-    for given, found, tags in zip(texts, model.entities(texts), model.tag(texts)):
-        words = find_words(given)
-        starts = {entity.start for entity in found}
+    for text, entities, tags in zip(texts, model.entities(texts), model.tag(texts)):
+        words = find_words(text)
+        starts = {entity.start for entity in entities}
         assert starts >= {int(words.starts[i]) for i, tag in enumerate(tags) if tag == "B-X"}
-        assert all(given[entity.start : entity.end] == entity.text for entity in found)
-        assert all(0 < entity.score <= 1 for entity in found)
+        assert all(text[entity.start : entity.end] == entity.text for entity in entities)
+        assert all(0 < entity.score <= 1 for entity in entities)
     assert model.entities([TEXTS[0]]) == model.entities([" ".join(TEXTS[0])])
     with pytest.raises(InputError, match="'NOUN' is not an entity label"):
         tagger(labels=["NOUN", "VERB"]).entities(["a film"])
@@ -143,14 +145,14 @@ def test_targets_are_at_the_subwords_of_words(model, all_tokens):
     model.label_all_tokens = before
     places = np.asarray(rows.token_ids)
     continued = np.isin(places, TOKENIZER.tokenize(["goods goodly"]).flat_values.numpy()[[1, 3]])
-    counted = weighs.flat_values.numpy()
-    assert set(counted) == {0, 1}
+    token_weights = weighs.flat_values.numpy()
+    assert set(token_weights) == {0, 1}
     num_tokens = rows.text_splits[-1]
-    assert counted.sum() == (num_tokens if all_tokens else sum(map(len, TEXTS)))
-    assert counted[continued].any() == all_tokens
+    assert token_weights.sum() == (num_tokens if all_tokens else sum(map(len, TEXTS)))
+    assert token_weights[continued].any() == all_tokens
     if not all_tokens:
-        found = np.bincount(labels.flat_values.numpy()[counted == 1])
-        np.testing.assert_array_equal(found, np.bincount(np.concatenate(NUMBERS)))
+        label_counts = np.bincount(labels.flat_values.numpy()[token_weights == 1])
+        np.testing.assert_array_equal(label_counts, np.bincount(np.concatenate(NUMBERS)))
 
 
 def test_rejects_labels_on_padding(model):

@@ -4,10 +4,10 @@ import keras
 import numpy as np
 import pytest
 
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.data.batches.words import join_words
 from keras_bert_impl.tasks.base.task_model import TaskModel
-from keras_bert_impl.tasks.inputs.words import join_words
 from keras_bert_impl.tasks.tagging.word_scores import WordScores, over_sequences, units_of
+from keras_bert_impl.utils.errors import InputError
 from tests.tasks.helpers import WORDS
 from tests.tasks.tagging.helpers import LABELS, NUMBERS, TAGS, TEXTS, flat_logits, tagger
 
@@ -52,17 +52,17 @@ def test_crf_treats_words_that_share_a_token_as_one():
     tokens = np.array([3, 3, -1, -1, 4, 5, 5])
     assert units_of([WordScores(None, tokens)]).firsts.numpy().tolist() == [0, 2, 3, 4, 5]
     scores = np.arange(14, dtype="float32").reshape(7, 2)
-    seen = []
+    calls = []
 
     def double(emissions, mask):
-        seen.append((emissions, mask))
+        calls.append((emissions, mask))
         return 2 * emissions
 
     received = over_sequences(
         double, [WordScores(scores, tokens)], np.array([-1.0, -1.0], "float32")
     )[0]
     # The CRF sees the words 0, 4 and 5.
-    np.testing.assert_array_equal(seen[0][0], scores[None, [0, 4, 5]])
+    np.testing.assert_array_equal(calls[0][0], scores[None, [0, 4, 5]])
     expected = 2 * scores[[0, 0, 0, 0, 4, 5, 5]]
     expected[2:4] = -1
     np.testing.assert_array_equal(received, expected)

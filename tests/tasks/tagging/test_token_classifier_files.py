@@ -6,9 +6,9 @@ import keras
 import numpy as np
 import pytest
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.layers import CRF
 from keras_bert_impl.tasks import TokenClassifier
+from keras_bert_impl.utils.errors import InputError
 from tests.tasks.helpers import WORDS, weights
 from tests.tasks.tagging.helpers import LABELS, TEXTS, TOKENIZER, tagger
 
@@ -38,8 +38,8 @@ def test_transformers_loads_saved_models(tmp_path, crf):
     assert again.aggregation == ("first" if crf else "max")
     np.testing.assert_array_equal(weights(again), weights(model))
     assert again.tag(TEXTS[:4]) == model.tag(TEXTS[:4])
-    other = TokenClassifier.from_pretrained(tmp_path, labels=["O", "B-Y"], crf=False)
-    assert other.labels == ["O", "B-Y"] and not other.crf
+    relabeled = TokenClassifier.from_pretrained(tmp_path, labels=["O", "B-Y"], crf=False)
+    assert relabeled.labels == ["O", "B-Y"] and not relabeled.crf
 
 
 def test_loads_models_saved_by_transformers(tmp_path):
@@ -106,16 +106,16 @@ def test_weights_of_labels_with_the_same_name_are_kept(tmp_path, caplog, labels)
     model = tagger(crf=True, scale=0.5)
     model.save_pretrained(tmp_path)
     with caplog.at_level("WARNING"):
-        other = TokenClassifier.from_pretrained(tmp_path, labels=labels, crf=True)
+        relabeled = TokenClassifier.from_pretrained(tmp_path, labels=labels, crf=True)
     same = [label for label in labels if label in LABELS]
     new, old = [labels.index(x) for x in same], [LABELS.index(x) for x in same]
     for name in ("kernel", "bias"):
-        ours, saved = (np.array(getattr(m.head_layer.dense, name)) for m in (other, model))
+        ours, saved = (np.array(getattr(m.head_layer.dense, name)) for m in (relabeled, model))
         np.testing.assert_array_equal(ours[..., new], saved[..., old])
-    ours, saved = (np.array(m.crf_layer.transitions) for m in (other, model))
+    ours, saved = (np.array(m.crf_layer.transitions) for m in (relabeled, model))
     np.testing.assert_array_equal(ours[np.ix_(new, new)], saved[np.ix_(old, old)])
     np.testing.assert_array_equal(
-        np.array(other.crf_layer.end)[new], np.array(model.crf_layer.end)[old]
+        np.array(relabeled.crf_layer.end)[new], np.array(model.crf_layer.end)[old]
     )
     message = f"newly initialized: {', '.join(repr(x) for x in labels if x not in LABELS)}"
     assert (message in caplog.text) == (len(same) < len(labels))

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert_impl.tasks.inputs import words as in_python
+from keras_bert_impl.data.batches import words as in_python
+from keras_bert_impl.data.tags.spans import read_labels, spans_of
 from keras_bert_impl.tasks.tagging.decode import LabelParts, find_units
-from keras_bert_impl.tasks.tagging.spans import read_labels, spans_of
 from keras_bert_impl.tokenizers.text_words import TextReader, TextWords, find_words
 
 
@@ -20,10 +20,10 @@ def test_every_character_is_split_like_in_python(reader):
     codes = [code for code in range(0x110000) if not 0xD800 <= code < 0xE000]
     texts = ["".join(f"a{chr(code)}b" for code in codes[i::64]) for i in range(64)]
     read = reader(tf.constant(texts))
-    found = find_words(read)
+    spans = find_words(read)
     expected = [in_python.find_words(text) for text in texts]
-    assert found.counts.numpy().tolist() == [len(words.starts) for words in expected]
-    starts, ends = (read.in_texts(p, found.texts).numpy() for p in (found.starts, found.ends))
+    assert spans.counts.numpy().tolist() == [len(words.starts) for words in expected]
+    starts, ends = (read.in_texts(p, spans.texts).numpy() for p in (spans.starts, spans.ends))
     np.testing.assert_array_equal(starts, np.concatenate([words.starts for words in expected]))
     np.testing.assert_array_equal(ends, np.concatenate([words.ends for words in expected]))
 
@@ -31,17 +31,17 @@ def test_every_character_is_split_like_in_python(reader):
 def test_invalid_utf_8_is_split_like_in_python(reader):
     texts = [b"\xff a\xe2\x82 b", b"", b"\0 \0", b" "]
     read = reader(tf.constant(texts))
-    found = find_words(read)
+    spans = find_words(read)
     expected = [in_python.find_words(text.decode("utf-8", "replace")) for text in texts]
-    assert found.counts.numpy().tolist() == [len(words.starts) for words in expected]
-    strings = [text.decode() for text in read.strings(found.starts, found.ends).numpy()]
+    assert spans.counts.numpy().tolist() == [len(words.starts) for words in expected]
+    strings = [text.decode() for text in read.strings(spans.starts, spans.ends).numpy()]
     assert strings == [w.text[a:b] for w in expected for a, b in zip(w.starts, w.ends)]
 
 
 def test_empty_batch_has_no_words(reader):
     read = reader(tf.constant([], tf.string))
-    found = find_words(read)
-    assert found.starts.shape == (0,) and found.counts.shape == (0,)
+    spans = find_words(read)
+    assert spans.starts.shape == (0,) and spans.counts.shape == (0,)
 
 
 @pytest.mark.parametrize(
@@ -72,21 +72,21 @@ def test_entities_equal_those_of_python(labels):
             tf.constant(np.repeat(np.arange(3), counts)),
             tf.constant(counts),
         )
-        found = parts.entities(words, find_units(tf.constant(places)), numbers, scores)
+        entities = parts.entities(words, find_units(tf.constant(places)), numbers, scores)
         expected, first = [], 0
         for text, count in enumerate(counts):
             row = numbers[first : first + count]
             for span in spans_of([labels[number] for number in row], parts=of_labels):
-                own = slice(first + span.start, first + span.end)
-                score = scores[own][np.arange(span.end - span.start), numbers[own]].mean()
-                expected.append((span.type, 2 * own.start, 2 * own.stop - 1, text, score))
+                section = slice(first + span.start, first + span.end)
+                score = scores[section][np.arange(span.end - span.start), numbers[section]].mean()
+                expected.append((span.type, 2 * section.start, 2 * section.stop - 1, text, score))
             first += count
-        kinds = [parts.types[number] for number in found.types]
-        columns = (found.starts, found.ends, found.texts)
+        kinds = [parts.types[number] for number in entities.types]
+        columns = (entities.starts, entities.ends, entities.texts)
         received = list(zip(kinds, *(column.numpy().tolist() for column in columns)))
-        assert received == [one[:4] for one in expected]
+        assert received == [entity[:4] for entity in expected]
         # A mean of at most eight numbers below 1.
-        np.testing.assert_allclose(found.scores, [one[4] for one in expected], atol=1e-6)
+        np.testing.assert_allclose(entities.scores, [entity[4] for entity in expected], atol=1e-6)
 
 
 def test_words_that_share_a_token_form_one_unit():

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from keras_bert_impl.tasks.data.labels import MULTI, REGRESSION, SINGLE
+from keras_bert_impl.data.tables.labels import MULTI, REGRESSION, SINGLE
 from keras_bert_impl.tasks.text_classification import baselines as module
 from keras_bert_impl.tasks.text_classification.baselines import baselines as all_of
 
@@ -14,12 +14,12 @@ DEV = ["late again", "thank you", "so great", "the parcel"]
 
 def baselines(*arguments):
     """Returns the predictions by name."""
-    return {name: found.predictions for name, found in all_of(*arguments, 3).items()}
+    return {name: baseline.predictions for name, baseline in all_of(*arguments, 3).items()}
 
 
 def test_majority_is_the_most_frequent_class():
-    found = baselines(TEXTS, np.array([0] * 15 + [2] * 5), DEV, SINGLE)
-    np.testing.assert_array_equal(found["majority"], [0, 0, 0, 0])
+    predictions = baselines(TEXTS, np.array([0] * 15 + [2] * 5), DEV, SINGLE)
+    np.testing.assert_array_equal(predictions["majority"], [0, 0, 0, 0])
 
 
 def test_tfidf_is_scikit_learns():
@@ -27,9 +27,9 @@ def test_tfidf_is_scikit_learns():
     features = text.TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, max_features=50_000)
     model = pytest.importorskip(linear).LogisticRegression(max_iter=1000)
     model.fit(features.fit_transform(TEXTS), CLASSES)
-    found = baselines(TEXTS, CLASSES, DEV, SINGLE)["tfidf"]
-    np.testing.assert_array_equal(found, model.predict(features.transform(DEV)))
-    np.testing.assert_array_equal(found, [0, 1, 1, 0])
+    predictions = baselines(TEXTS, CLASSES, DEV, SINGLE)["tfidf"]
+    np.testing.assert_array_equal(predictions, model.predict(features.transform(DEV)))
+    np.testing.assert_array_equal(predictions, [0, 1, 1, 0])
     scores = all_of(TEXTS, CLASSES * 2, DEV, SINGLE, 3)["tfidf"].scores  # class 1 never occurs
     np.testing.assert_array_equal(scores[:, ::2], model.predict_proba(features.transform(DEV)))
     np.testing.assert_array_equal(scores[:, 1], np.zeros(4))
@@ -38,17 +38,19 @@ def test_tfidf_is_scikit_learns():
 def test_several_labels_numbers_pairs_and_texts_without_spaces():
     pytest.importorskip("sklearn")
     hot = np.eye(3)[CLASSES]
-    found = baselines(TEXTS, hot, DEV, MULTI)
-    np.testing.assert_array_equal(found["tfidf"], np.eye(3)[[0, 1, 1, 0]])
-    assert found["majority"].shape == (4, 3)
+    predictions = baselines(TEXTS, hot, DEV, MULTI)
+    np.testing.assert_array_equal(predictions["tfidf"], np.eye(3)[[0, 1, 1, 0]])
+    assert predictions["majority"].shape == (4, 3)
     numbers = baselines(TEXTS, CLASSES.astype("float32"), DEV, REGRESSION)
     assert set(numbers) == {"tfidf"} and numbers["tfidf"][1] > 0.7 > 0.3 > numbers["tfidf"][3]
     pairs = [("ticket", text) for text in TEXTS]
-    asked = [("ticket", text) for text in DEV]
-    np.testing.assert_array_equal(baselines(pairs, CLASSES, asked, SINGLE)["tfidf"], [0, 1, 1, 0])
+    dev_pairs = [("ticket", text) for text in DEV]
+    np.testing.assert_array_equal(
+        baselines(pairs, CLASSES, dev_pairs, SINGLE)["tfidf"], [0, 1, 1, 0]
+    )
     chinese = ["包裹迟到了", "谢谢你们"] * 10
-    found = baselines(chinese, np.array([0, 1] * 10), ["迟到", "谢谢"], SINGLE)
-    np.testing.assert_array_equal(found["tfidf"], [0, 1])
+    predictions = baselines(chinese, np.array([0, 1] * 10), ["迟到", "谢谢"], SINGLE)
+    np.testing.assert_array_equal(predictions["tfidf"], [0, 1])
 
 
 def test_without_scikit_learn_the_most_frequent_class_is_left(monkeypatch):

@@ -9,8 +9,8 @@ import scipy.special
 import tensorflow as tf
 import transformers
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks import TextClassifier
+from keras_bert_impl.utils.errors import InputError
 from tests.tasks.helpers import classifier, encoder, examples, tokenizer
 
 TEXTS, LABELS = examples(count=60)
@@ -46,10 +46,10 @@ def calibrated():
 
 
 def test_logits_are_divided_by_the_temperature(calibrated):
-    before, found, model = calibrated
+    before, calibration, model = calibrated
     after = logits_of(model, HELD_OUT[0])
-    assert found.temperature > 1.5
-    np.testing.assert_allclose(after, before / found.temperature, atol=1e-5)
+    assert calibration.temperature > 1.5
+    np.testing.assert_allclose(after, before / calibration.temperature, atol=1e-5)
     scores = model.predict(HELD_OUT[0], verbose=0)
     np.testing.assert_allclose(scores, scipy.special.softmax(after, axis=1), atol=1e-6)
 
@@ -65,12 +65,12 @@ def test_threshold_decides_in_every_answer(calibrated, tmp_path):
     try:
         model.export(tmp_path / "served")
         served = tf.saved_model.load(str(tmp_path / "served")).signatures["serving_default"]
-        found = served(text=tf.constant(HELD_OUT[0]))
-        labels = [name.decode() for name in found["label"].numpy()]
+        outputs = served(text=tf.constant(HELD_OUT[0]))
+        labels = [name.decode() for name in outputs["label"].numpy()]
         assert labels == model.classify(HELD_OUT[0]) and labels != likeliest
-        np.testing.assert_allclose(found["scores"], scores, atol=1e-5)
-        chosen = scores[np.arange(80), found["label_id"]]
-        np.testing.assert_allclose(found["score"], chosen, atol=1e-5)
+        np.testing.assert_allclose(outputs["scores"], scores, atol=1e-5)
+        label_scores = scores[np.arange(80), outputs["label_id"]]
+        np.testing.assert_allclose(outputs["score"], label_scores, atol=1e-5)
     finally:
         model.thresholds = {"negative": bound}
 
@@ -95,8 +95,8 @@ def test_files_keep_temperature_and_threshold(calibrated, tmp_path):
 
 def test_a_model_that_learns_other_labels_has_no_threshold(calibrated, tmp_path):
     calibrated[2].save_pretrained(tmp_path / "hf")
-    other = TextClassifier.from_pretrained(tmp_path / "hf", labels=["negative", "positive"])
-    assert other.thresholds is None
+    relabeled = TextClassifier.from_pretrained(tmp_path / "hf", labels=["negative", "positive"])
+    assert relabeled.thresholds is None
     settings = json.loads((tmp_path / "hf/config.json").read_text())["keras_bert_impl"]
     assert settings["thresholds"] == calibrated[2].thresholds
 
@@ -105,9 +105,9 @@ def test_each_of_several_labels_has_a_threshold(tmp_path):
     model = trained(labels=LABEL_SETS, problem_type=MULTI)
     texts = HELD_OUT[0]
     labels = [[name for name in LABEL_SETS if name in text.split()] for text in texts]
-    found = model.calibrate(texts, labels, threshold="f2")
+    calibration = model.calibrate(texts, labels, threshold="f2")
     scores = model.predict(texts, verbose=0)
-    bounds = np.array([found.thresholds[name] for name in LABEL_SETS], "float32")
+    bounds = np.array([calibration.thresholds[name] for name in LABEL_SETS], "float32")
     expected = [[LABEL_SETS[i] for i in np.flatnonzero(row >= bounds)] for row in scores]
     assert model.classify(texts) == expected
     model.export(tmp_path / "served")

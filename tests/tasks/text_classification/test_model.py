@@ -3,8 +3,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks import TextClassifier
+from keras_bert_impl.utils.errors import InputError
 from tests.tasks.helpers import classifier, encoder, examples, tokenizer, weights
 
 TEXTS, LABELS = examples(count=24)
@@ -22,8 +22,8 @@ def test_multi_label_classification():
     assert by_hot == by_name
     scores = model.predict(TEXTS, verbose=0)
     assert np.mean((scores >= 0.5) == hot) == pytest.approx(by_hot["binary_accuracy"])
-    chosen = [[model.labels[i] for i in np.flatnonzero(row >= 0.5)] for row in scores]
-    assert model.classify(TEXTS) == chosen
+    expected = [[model.labels[i] for i in np.flatnonzero(row >= 0.5)] for row in scores]
+    assert model.classify(TEXTS) == expected
 
 
 @pytest.mark.slow
@@ -185,8 +185,8 @@ def test_rejects_ids_without_an_embedding(name, wrong):
 
 def test_pairs_for_a_model_with_one_segment():
     """Like RoBERTa in `transformers`: both texts of a pair have the same segment."""
-    one = encoder(num_segments=1)
-    model = TextClassifier(one, tokenizer(), labels=["negative", "positive"])
+    base = encoder(num_segments=1)
+    model = TextClassifier(base, tokenizer(), labels=["negative", "positive"])
     pairs = [("good film", "bad"), ("a", "the plot")]
     features = {name: np.array(f) for name, f in tokenizer()(pairs).items()}
     assert features["segment_ids"].max() == 1  # the tokenizer itself is unchanged

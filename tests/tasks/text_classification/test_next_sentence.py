@@ -7,8 +7,8 @@ import sklearn.metrics
 import torch
 import transformers
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks import NextSentencePredictor
+from keras_bert_impl.utils.errors import InputError
 from tests.tasks.helpers import encoder, examples, tokenizer, weights
 
 TEXTS, _ = examples(count=20)

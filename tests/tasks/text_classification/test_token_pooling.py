@@ -9,11 +9,11 @@ import tensorflow as tf
 import torch
 
 from keras_bert_impl import TextClassifier
-from keras_bert_impl.graphs import layers
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.layers import LastPooling
+from keras_bert_impl.serving.graphs import layers
 from keras_bert_impl.serving.onnx import export_onnx
 from keras_bert_impl.tasks.text_classification import poolings
+from keras_bert_impl.utils.errors import InputError
 from tests.tasks import helpers
 
 TEXTS, LABELS = helpers.examples(count=12)
@@ -105,11 +105,11 @@ def test_attention_pooling_is_trained_and_saved(base, tmp_path):
     model.compile(keras.optimizers.Adam(0.01))
     model.fit(TEXTS, ["a", "b"] * 6, batch_size=6, verbose=0)
     after = model.get_layer("pooling").get_weights()
-    assert all((one != other).any() for one, other in zip(before, after))
+    assert all((old != new).any() for old, new in zip(before, after))
     model.save_pretrained(tmp_path)
     again = TextClassifier.from_pretrained(tmp_path).get_layer("pooling").get_weights()
-    for one, other in zip(after, again, strict=True):
-        np.testing.assert_array_equal(one, other)
+    for old, new in zip(after, again, strict=True):
+        np.testing.assert_array_equal(old, new)
     settings = json.loads((tmp_path / "config.json").read_text())["keras_bert_impl"]
     assert settings["pooling"] == "attention"
 

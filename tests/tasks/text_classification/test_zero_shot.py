@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import transformers
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tasks import TextClassifier, zero_shot
+from keras_bert_impl.utils.errors import InputError
 from tests.helpers import randomize
 from tests.tasks.helpers import classifier, encoder, tokenizer
 
@@ -53,11 +53,13 @@ def test_finds_entailment_and_contradiction_by_name(model):
     received = zero_shot(pair, ["joy"], ["good"], TEMPLATE)
     np.testing.assert_allclose(received[0, 0], probabilities[0, 0], atol=1e-6)
     order = [1, 0, 2]  # transformers would take "neutral" for the opposite
-    other = TextClassifier(model.encoder, tokenizer(), labels=[NLI[i] for i in order])
+    reordered = TextClassifier(model.encoder, tokenizer(), labels=[NLI[i] for i in order])
     kernel, bias = (weight.numpy() for weight in model.head_layer.dense.weights)
-    other.head_layer.dense.set_weights([kernel[:, order], bias[order]])
-    one, two = (zero_shot(m, TEXTS, LABELS, multi_label=True) for m in (model, other))
-    np.testing.assert_allclose(one, two, atol=1e-6)
+    reordered.head_layer.dense.set_weights([kernel[:, order], bias[order]])
+    scores, reordered_scores = (
+        zero_shot(m, TEXTS, LABELS, multi_label=True) for m in (model, reordered)
+    )
+    np.testing.assert_allclose(scores, reordered_scores, atol=1e-6)
 
 
 @pytest.mark.parametrize(

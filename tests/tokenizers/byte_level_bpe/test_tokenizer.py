@@ -8,8 +8,8 @@ import tensorflow as tf
 import tokenizers
 import transformers
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tokenizers import ByteLevelBPETokenizer, Tokenizer
+from keras_bert_impl.utils.errors import InputError
 from tests.tokenizers.kinds import ENGLISH, edit, learn_bytes, learn_gpt2
 
 ODD = [
@@ -294,7 +294,7 @@ def test_gpt2(tmp_path, is_whole):
     ours = Tokenizer.from_pretrained(tmp_path)
     texts = [ENGLISH, *ODD, "one<|endoftext|> two"]
     encoded = theirs(texts, return_offsets_mapping=True)
-    ids, starts, ends = (one.to_list() for one in ours.tokenize_with_offsets(texts))
+    ids, starts, ends = (part.to_list() for part in ours.tokenize_with_offsets(texts))
     assert ids == encoded["input_ids"]
     offsets = [list(zip(*row)) for row in zip(starts, ends, strict=True)]
     assert offsets == encoded["offset_mapping"]

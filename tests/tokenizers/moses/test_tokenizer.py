@@ -9,11 +9,11 @@ import pytest
 import tensorflow as tf
 import transformers
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tokenizers import MosesBPETokenizer, Tokenizer
 from keras_bert_impl.tokenizers.graphs import leftmost
 from keras_bert_impl.tokenizers.moses.characters import FIRST_SPECIAL, SPECIAL_TOKENS
 from keras_bert_impl.tokenizers.moses.words import MosesSplitter
+from keras_bert_impl.utils.errors import InputError
 from tests.tokenizers.kinds import FRENCH, edit, learn_french
 
 ODD = [
@@ -103,8 +103,8 @@ def test_words_equal_transformers(theirs, monkeypatch):
     """Compares words, since `<unk>` would hide differences."""
     monkeypatch.setattr(theirs, "bpe", lambda word: f"{word}</w>")
     # Unicode 3.2, which all versions of Python and TensorFlow support.
-    known = unicodedata.ucd_3_2_0.category
-    codes = [code for code in range(0x30000) if known(chr(code)) not in ("Cn", "Cs")]
+    category = unicodedata.ucd_3_2_0.category
+    codes = [code for code in range(0x30000) if category(chr(code)) not in ("Cn", "Cs")]
     texts = [f"a{chr(code)}b'{chr(code)} {chr(code)}." for code in codes[::23]]
     texts += [*ODD, *random_texts(800, seed=1)]
     words = MosesSplitter(theirs.do_lowercase)(tf.constant(texts))
@@ -149,8 +149,8 @@ def test_offsets_of_words():
     first = words.text_starts.numpy()
     for number, (text, expected) in enumerate(words_of.items()):
         of_text = spans[slice(*words.texts.numpy()[number : number + 2])]
-        found = [text[begin - first[number] : end - first[number]] for begin, end in of_text]
-        assert found == expected
+        pieces = [text[begin - first[number] : end - first[number]] for begin, end in of_text]
+        assert pieces == expected
 
 
 def test_leftmost_is_a_search_from_the_left():

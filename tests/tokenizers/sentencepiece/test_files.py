@@ -7,9 +7,9 @@ import pytest
 import transformers
 from tokenizers import pre_tokenizers
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tokenizers import Tokenizer
 from keras_bert_impl.tokenizers.row_files import kind_of
+from keras_bert_impl.utils.errors import InputError
 from tests.tokenizers.sentencepiece_models import ODD, TEXT, train
 
 

@@ -12,8 +12,8 @@ import sentencepiece
 import tensorflow as tf
 import transformers
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tokenizers import SentencePieceTokenizer, Tokenizer
+from keras_bert_impl.utils.errors import InputError
 from tests.tokenizers.sentencepiece_models import ODD, TEXT, train
 
 FAMILIES = ["ALBERT", "XLM-RoBERTa", "CamemBERT"]

@@ -6,9 +6,9 @@ import pytest
 import tensorflow as tf
 from tokenizers import normalizers
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tokenizers.sentencepiece.files import read_model
 from keras_bert_impl.tokenizers.sentencepiece.words import CharacterMap, read_map
+from keras_bert_impl.utils.errors import InputError
 from tests.tokenizers.sentencepiece_models import train
 
 
@@ -58,5 +58,5 @@ def test_circles():
     """A trie with cycles must not be followed endlessly."""
     units = [1 << 10] + [(code & 0xFF) | (1 << 10) for code in range(1, 256)]
     data = b"".join(unit.to_bytes(4, "little") for unit in units)
-    found = read_map(base64.b64encode(len(data).to_bytes(4, "little") + data + b"\0").decode())
-    assert all(len(key.encode()) <= 5 for key in found)
+    mapping = read_map(base64.b64encode(len(data).to_bytes(4, "little") + data + b"\0").decode())
+    assert all(len(key.encode()) <= 5 for key in mapping)

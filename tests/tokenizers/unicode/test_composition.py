@@ -52,8 +52,8 @@ def test_every_character_that_may_change(table, expected, context):
 
 def test_characters_without_an_entry_never_change():
     entries = composition_table().lookup(tf.range(CODE_POINTS)).numpy()
-    rest = [letter for letter in LETTERS if not entries[ord(letter)]]
-    assert not any(of_tokenizers(letter) != letter for letter in rest)
+    unchanged = [letter for letter in LETTERS if not entries[ord(letter)]]
+    assert not any(of_tokenizers(letter) != letter for letter in unchanged)
 
 
 @pytest.mark.parametrize("table, expected", KINDS)

@@ -4,9 +4,9 @@ import random
 import pytest
 import transformers
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tokenizers import Tokenizer, WordPieceTokenizer
 from keras_bert_impl.tokenizers.wordpiece.files import read_vocabulary
+from keras_bert_impl.utils.errors import InputError
 
 SPECIAL = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n"
 
@@ -34,10 +34,10 @@ def test_writes_the_files_that_others_read(saved):
     assert {path.name for path in saved.iterdir()} == names
 
 
-@pytest.mark.parametrize("left", ["vocab.txt", "tokenizer.json"])
-def test_reads_what_it_wrote_from_either_file(tokenizer, saved, left):
+@pytest.mark.parametrize("remaining", ["vocab.txt", "tokenizer.json"])
+def test_reads_what_it_wrote_from_either_file(tokenizer, saved, remaining):
     for name in ("vocab.txt", "tokenizer.json"):
-        if name != left:
+        if name != remaining:
             (saved / name).unlink()
     assert Tokenizer.from_pretrained(saved).fingerprint == tokenizer.fingerprint
 

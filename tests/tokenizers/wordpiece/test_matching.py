@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert_impl.optional_libraries import tensorflow_text
 from keras_bert_impl.tokenizers import WordPieceTokenizer
 from keras_bert_impl.tokenizers.graphs import core_operations
 from keras_bert_impl.tokenizers.wordpiece.matching import CoreMatcher
+from keras_bert_impl.utils.optional_libraries import tensorflow_text
 
 needs_both = pytest.mark.skipif(tensorflow_text is None, reason="there is only one form")
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -24,9 +24,9 @@ def operations(graph):
 def assert_equal(tokenizer, texts):
     expected = [ragged.to_list() for ragged in tokenizer.tokenize_with_offsets(texts)]
     with core_operations():
-        found = [ragged.to_list() for ragged in tokenizer.tokenize_with_offsets(texts)]
+        received = [ragged.to_list() for ragged in tokenizer.tokenize_with_offsets(texts)]
         ids = tokenizer.tokenize(tf.constant(texts, tf.string)).to_list()
-    assert found == expected
+    assert received == expected
     assert ids == expected[0]
 
 
@@ -80,8 +80,8 @@ def test_the_graph_has_core_operations_only(tokenizer):
 def test_ids_of_words():
     tokens = ["\U000f0001\U000f0001", "un", "##want", "##ed"]
     matcher = CoreMatcher(tokens, np.array([1, 10, 11, 12], np.int32))
-    found = matcher.ids_of(tf.constant(["unwanted", "un", "wanted", "unx", "unwantedun"]))
-    assert found.to_list() == [[10, 11, 12], [10], [1], [1], [1]]
+    ids = matcher.ids_of(tf.constant(["unwanted", "un", "wanted", "unx", "unwantedun"]))
+    assert ids.to_list() == [[10, 11, 12], [10], [1], [1], [1]]
     assert matcher.ids_of(tf.constant([], tf.string)).to_list() == []
 
 
@@ -89,5 +89,5 @@ def test_ids_of_words():
 def test_every_token_of_a_vocabulary_of_any_size_is_found(count):
     words = [f"t{number}" for number in range(count)]
     matcher = CoreMatcher(["\U000f0001\U000f0001", *words], np.arange(count + 1, dtype=np.int32))
-    found = matcher.ids_of(tf.constant([*words, "u1"]))
-    assert found.flat_values.numpy().tolist() == [*range(1, count + 1), 0]
+    ids = matcher.ids_of(tf.constant([*words, "u1"]))
+    assert ids.flat_values.numpy().tolist() == [*range(1, count + 1), 0]

@@ -6,8 +6,8 @@ import pytest
 import transformers
 from tokenizers import normalizers
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tokenizers import Tokenizer, WordPieceTokenizer
+from keras_bert_impl.utils.errors import InputError
 from tests.tokenizers.kinds import BERT, edit
 
 
@@ -40,13 +40,13 @@ def test_a_lowercase_before_a_normalizer_that_does_not(tmp_path):
 @pytest.mark.parametrize("strip_accents", [None, False])
 def test_that_lowercase_changes_no_text(strip_accents):
     """Every 7th code point and all that lowercasing changes; beside letters and marks."""
-    one = normalizers.BertNormalizer(lowercase=True, strip_accents=strip_accents)
-    both = normalizers.Sequence([normalizers.Lowercase(), one])
+    normalizer = normalizers.BertNormalizer(lowercase=True, strip_accents=strip_accents)
+    both = normalizers.Sequence([normalizers.Lowercase(), normalizer])
     codes = [code for code in range(0x110000) if not 0xD800 <= code < 0xE000]
     some = [chr(code) for code in codes if code % 7 == 0 or chr(code).lower() != chr(code)]
     for context in ("{}", "A{}\u0301B", "\u03a3{}"):
         text = "\n".join(context.format(character) for character in some)
-        assert both.normalize_str(text) == one.normalize_str(text)
+        assert both.normalize_str(text) == normalizer.normalize_str(text)
 
 
 @pytest.mark.parametrize("kind", ["BertTokenizer", "DistilBertTokenizer", "ElectraTokenizer"])

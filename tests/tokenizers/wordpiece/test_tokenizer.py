@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.tokenizers import WordPieceTokenizer
+from keras_bert_impl.utils.errors import InputError
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "un", "##want", "##ed", "runn", "##ing", ","]
 
@@ -75,9 +75,9 @@ def test_offsets_point_into_the_original_text():
     tokenizer = WordPieceTokenizer(WORDS)
     text = "\u200bUNwante\u0301d , [MASK]"
     ids, starts, ends = (ragged[0].numpy() for ragged in tokenizer.tokenize_with_offsets([text]))
-    found = [text[start:end] for start, end in zip(starts, ends)]
+    pieces = [text[start:end] for start, end in zip(starts, ends)]
     assert [tokenizer.id_to_token(i) for i in ids] == ["un", "##want", "##ed", ",", "[MASK]"]
-    assert found == ["UN", "want", "e\u0301d", ",", "[MASK]"]
+    assert pieces == ["UN", "want", "e\u0301d", ",", "[MASK]"]
 
 
 def test_invalid_utf8_is_dropped_and_counts_as_characters():
@@ -202,9 +202,9 @@ def test_detokenize_joins_pieces():
 
 def test_fingerprint_changes_with_vocabulary_and_setting():
     same, again = WordPieceTokenizer(WORDS), WordPieceTokenizer(tuple(WORDS))
-    others = [WordPieceTokenizer(WORDS, lowercase=False), WordPieceTokenizer([*WORDS, "z"])]
+    variants = [WordPieceTokenizer(WORDS, lowercase=False), WordPieceTokenizer([*WORDS, "z"])]
     assert same.fingerprint == again.fingerprint
-    assert len({same.fingerprint, *(other.fingerprint for other in others)}) == 3
+    assert len({same.fingerprint, *(variant.fingerprint for variant in variants)}) == 3
 
 
 def test_features_of_single_texts_and_pairs():

@@ -4,10 +4,10 @@ import pytest
 import tensorflow as tf
 import torch
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.training.optimizers.adamw import AdamW
 from keras_bert_impl.training.optimizers.lamb import LAMB
 from keras_bert_impl.training.optimizers.schedules import LinearWarmupDecay
+from keras_bert_impl.utils.errors import InputError
 from tests.training import fit_on_backend
 from tests.training.helpers import result_of, start
 
@@ -124,12 +124,12 @@ def test_bias_is_corrected_by_the_steps_of_each_variable(optimizer, way):
 
 
 def test_late_variable_starts_at_the_learning_rate():
-    late, other = keras.Variable([0.0], name="late"), keras.Variable([0.0], name="other")
+    late, early = keras.Variable([0.0], name="late"), keras.Variable([0.0], name="other")
     optimizer = AdamW(1e-3, weight_decay=0.0)
-    optimizer.build([other, late])
+    optimizer.build([early, late])
     for _ in range(100):
-        optimizer.apply([tf.constant([1.0])], [other])
-    optimizer.apply([tf.constant([1.0])] * 2, [other, late])
+        optimizer.apply([tf.constant([1.0])], [early])
+    optimizer.apply([tf.constant([1.0])] * 2, [early, late])
     assert late.numpy()[0] == pytest.approx(-1e-3, rel=1e-4)
 
 
@@ -230,10 +230,10 @@ def test_is_restored_from_its_configuration():
     assert isinstance(restored, AdamW)
     assert restored.get_config() == optimizer.get_config()
     start_values, gradients = gradients_and_start()
-    for mine, other in zip(
+    for mine, theirs in zip(
         run(optimizer, start_values, gradients), run(restored, start_values, gradients), strict=True
     ):
-        np.testing.assert_array_equal(mine, other)
+        np.testing.assert_array_equal(mine, theirs)
 
 
 def test_jax_trains_to_the_same_weights(monkeypatch):
@@ -242,9 +242,9 @@ def test_jax_trains_to_the_same_weights(monkeypatch):
     tensorflow = fit_on_backend.run()
     assert not jax["imported"]
     np.testing.assert_allclose(jax["loss"], tensorflow["loss"], rtol=2e-6)
-    for one, other in zip(jax["weights"], tensorflow["weights"], strict=True):
+    for received, expected in zip(jax["weights"], tensorflow["weights"], strict=True):
         # Three steps of at most 0.1; gradients near rounding size would be amplified by 1e5.
-        np.testing.assert_allclose(one, other, rtol=0, atol=1e-6)
+        np.testing.assert_allclose(received, expected, rtol=0, atol=1e-6)
 
 
 def test_rates_equal_pytorch_parameter_groups():
@@ -273,9 +273,9 @@ def test_the_state_is_restored():
     optimizer.build(variables)
     for _ in range(3):
         optimizer.apply([tf.constant([1.0])], variables[:1])
-    state, other = {}, AdamW(1e-3)
+    state, restored = {}, AdamW(1e-3)
     optimizer.save_own_variables(state)
-    other.build(variables)
-    other.load_own_variables(state)
-    for mine, theirs in zip(optimizer.variables, other.variables, strict=True):
+    restored.build(variables)
+    restored.load_own_variables(state)
+    for mine, theirs in zip(optimizer.variables, restored.variables, strict=True):
         np.testing.assert_array_equal(mine.numpy(), theirs.numpy())

@@ -50,8 +50,8 @@ def test_fit_evaluates_the_averages_and_trains_the_weights(replicas):
     assert model.evaluate(held_out, verbose=0) == pytest.approx(history["val_loss"][-1], rel=1e-6)
     # Evaluation does not affect training.
     plain, _ = train(replicas, data=dataset(16, 32), optimizer=averaging)
-    for one, other in zip(weights(model), weights(plain), strict=True):
-        np.testing.assert_array_equal(one, other)
+    for received, expected in zip(weights(model), weights(plain), strict=True):
+        np.testing.assert_array_equal(received, expected)
     use_averages(model)  # again: the averages are already set
-    for one, other in zip(weights(model), weights(plain), strict=True):
-        np.testing.assert_array_equal(one, other)
+    for received, expected in zip(weights(model), weights(plain), strict=True):
+        np.testing.assert_array_equal(received, expected)

@@ -118,8 +118,8 @@ def test_two_replicas_reach_the_weights_of_one_device():
         return LAMB(1e-2, weight_decay=0.1, epsilon=1e-3, global_clipnorm=0.5)
 
     data = dataset(batch_size=16, count=41)
-    one, _ = train(1, data=data, epochs=1, optimizer=optimizer)
+    single, _ = train(1, data=data, epochs=1, optimizer=optimizer)
     two, _ = train(2, data=data, epochs=1, optimizer=optimizer)
     # Rounding as in the step tests, times the trust ratio: no weight's norm exceeds 10 times that
     # of its update.
-    assert distance(one, two) < 1e-5
+    assert distance(single, two) < 1e-5

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import torch
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.training.optimizers.schedules import (
     CosineWarmupDecay,
     LinearWarmupDecay,
@@ -15,6 +14,7 @@ from keras_bert_impl.training.optimizers.schedules import (
     SpendsBudget,
     TimeBudget,
 )
+from keras_bert_impl.utils.errors import InputError
 
 
 def rates(schedule, steps):
@@ -22,17 +22,17 @@ def rates(schedule, steps):
 
 
 def test_linear_rises_and_falls():
-    found = rates(LinearWarmupDecay(2.0, warmup_steps=4, total_steps=12), 14)
-    assert found[:4] == [0.5, 1.0, 1.5, 2.0]
-    assert found[4:] == [2.0, 1.75, 1.5, 1.25, 1.0, 0.75, 0.5, 0.25, 0.0, 0.0]
+    learning_rates = rates(LinearWarmupDecay(2.0, warmup_steps=4, total_steps=12), 14)
+    assert learning_rates[:4] == [0.5, 1.0, 1.5, 2.0]
+    assert learning_rates[4:] == [2.0, 1.75, 1.5, 1.25, 1.0, 0.75, 0.5, 0.25, 0.0, 0.0]
     assert float(LinearWarmupDecay(2.0, 0, 4)(0)) == 2.0
 
 
 def test_cosine_rises_and_falls():
-    found = rates(CosineWarmupDecay(2.0, warmup_steps=4, total_steps=12), 14)
+    learning_rates = rates(CosineWarmupDecay(2.0, warmup_steps=4, total_steps=12), 14)
     expected = [0.5, 1.0, 1.5, 2.0]
     expected += [1 + math.cos(math.pi * step / 8) for step in range(9)] + [0.0]
-    np.testing.assert_allclose(found, expected, atol=1e-6)
+    np.testing.assert_allclose(learning_rates, expected, atol=1e-6)
 
 
 @pytest.mark.parametrize("warmup_steps", [2, 6])
@@ -68,15 +68,15 @@ def test_a_run_ends_when_its_time_is_used_up():
     schedule = TimeBudget(2.0, seconds=100, warmup=0.5)
     model.compile(keras.optimizers.SGD(schedule), "mse")
     ticks = iter([1000.0, 1025.0, 1050.0, 1104.0])  # the start, and the ends of three epochs
-    found = []
+    learning_rates = []
 
     class Watch(keras.callbacks.Callback):
         def on_epoch_begin(self, epoch, logs=None):
-            found.append(float(self.model.optimizer.learning_rate))
+            learning_rates.append(float(self.model.optimizer.learning_rate))
 
     spends = SpendsBudget(schedule, clock=lambda: next(ticks))
     model.fit(np.ones((4, 1)), np.ones(4), epochs=9, verbose=0, callbacks=[spends, Watch()])
-    assert found == pytest.approx([0.02, 1.0, 2.0])
+    assert learning_rates == pytest.approx([0.02, 1.0, 2.0])
     assert float(schedule.used) == 104.0
 
 

@@ -6,8 +6,8 @@ import keras
 import numpy as np
 import pytest
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.training.runs.checkpoints import KEY, BestEpoch, RunCheckpoint
+from keras_bert_impl.utils.errors import InputError
 from tests.training.helpers import adamw, build, dataset
 
 
@@ -65,8 +65,8 @@ def test_the_best_checkpoint_is_kept_and_restored(tmp_path):
     model.fit(data, steps_per_epoch=1, epochs=8, verbose=0, callbacks=callbacks)
     # The second and fourth tie for the best; the sixth, which is better, is never reached.
     assert record.scores == best.scores == scores[:5] and best.best == 2
-    kept = sorted(path.name for path in tmp_path.glob("*.index"))
-    assert kept == [f"ckpt-{epoch}.index" for epoch in (2, 3, 4, 5)]  # newest three and the best
+    names = sorted(path.name for path in tmp_path.glob("*.index"))
+    assert names == [f"ckpt-{epoch}.index" for epoch in (2, 3, 4, 5)]  # newest three and the best
     assert len(list(tmp_path.glob("*.data-*"))) == 4
     checkpoint.restore_best()
     for now, then in zip(model.get_weights(), record.weights[1], strict=True):

@@ -10,17 +10,17 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.training.runs.checkpoints import RunCheckpoint
+from keras_bert_impl.utils.errors import InputError
 from tests.helpers import mirrored
 from tests.training.helpers import adamw, build, dataset, distance, result_of, start
 
 
 def compiled(replicas=1, **model):
     with mirrored(replicas).scope():
-        made = build(**model)
-        made.compile(adamw(), jit_compile=False)
-    return made
+        compiled_model = build(**model)
+        compiled_model.compile(adamw(), jit_compile=False)
+    return compiled_model
 
 
 def fit(model, checkpoint, epochs=2, initial_epoch=0):
@@ -61,12 +61,12 @@ def test_a_new_run_starts_at_epoch_0(tmp_path):
 
 def test_restores_into_another_number_of_replicas(run):
     model, directory = run
-    other = compiled(1, seed=3)
-    assert RunCheckpoint(other, directory, seed=7).restore() == 2
-    assert distance(other, model) == 0
-    for mine, theirs in zip(other.optimizer.variables, model.optimizer.variables, strict=True):
+    restored = compiled(1, seed=3)
+    assert RunCheckpoint(restored, directory, seed=7).restore() == 2
+    assert distance(restored, model) == 0
+    for mine, theirs in zip(restored.optimizer.variables, model.optimizer.variables, strict=True):
         np.testing.assert_array_equal(mine.numpy(), theirs.numpy())
-    assert int(other.optimizer.iterations.numpy()) == 2
+    assert int(restored.optimizer.iterations.numpy()) == 2
 
 
 def test_keeps_the_last_checkpoints(tmp_path):
@@ -101,10 +101,10 @@ def test_checkpoints_within_an_epoch(tmp_path):
     for file in tmp_path.glob("ckpt-1-2.*"):  # a copy under another number is ignored
         shutil.copy(file, tmp_path / file.name.replace("1-2", "1-4"))
     damage(tmp_path, "1-3")
-    other = compiled(seed=3)
-    checkpoint = RunCheckpoint(other, tmp_path)
+    restored = compiled(seed=3)
+    checkpoint = RunCheckpoint(restored, tmp_path)
     assert (checkpoint.restore(), checkpoint.batches) == (1, 2)
-    assert int(other.optimizer.iterations.numpy()) == 6
+    assert int(restored.optimizer.iterations.numpy()) == 6
 
 
 def test_a_flipped_byte_is_noticed(run):

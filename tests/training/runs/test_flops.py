@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from keras_bert_impl.config import EncoderConfig
+from keras_bert_impl.checkpoints.config import EncoderConfig
 from keras_bert_impl.training.runs.reports import encoder_flops, matmul_peak, vocabulary_flops
 from tests.helpers import MODERN
 

@@ -7,7 +7,7 @@ import keras
 import numpy as np
 
 from keras_bert_impl.training.runs.reports import TrainingProgress, numbers
-from tests.io.test_progress import Terminal
+from tests.utils.test_progress import Terminal
 
 LOGS = {
     "loss": 0.51234,
@@ -47,15 +47,15 @@ def fit(verbose, **how):
     model = keras.Sequential([keras.layers.Dense(1)])
     model.compile("sgd", "mse")
     x = np.ones((6, 1))
-    shown = TrainingProgress(4, lambda reports: 3 * reports, verbose=verbose, **how)
-    with shown:
+    progress = TrainingProgress(4, lambda reports: 3 * reports, verbose=verbose, **how)
+    with progress:
         for end in (2, 3):  # as after an interruption, and in two phases
             model.fit(
                 *(x, x),
                 batch_size=2,
                 initial_epoch=end - 1,
                 epochs=end,
-                callbacks=[Log(), shown],
+                callbacks=[Log(), progress],
                 verbose=0,
             )
 
@@ -68,9 +68,9 @@ def test_a_line_for_each_report_in_a_pipe(capsys):
         assert out == ""
         start = "resuming after step 1 of 12, in epoch 1 of 4\n"
         assert err == f"{start}epoch 2 of 4: {line}\nepoch 3 of 4: {line}\n"
-    for done, epoch in ((3, 2), (5, 2), (11, 4), (12, 4)):
-        with TrainingProgress(4, lambda epochs: 3 * epochs, done, "epoch"):
-            assert capsys.readouterr().err.endswith(f"step {done} of 12, in epoch {epoch} of 4\n")
+    for step, epoch in ((3, 2), (5, 2), (11, 4), (12, 4)):
+        with TrainingProgress(4, lambda epochs: 3 * epochs, step, "epoch"):
+            assert capsys.readouterr().err.endswith(f"step {step} of 12, in epoch {epoch} of 4\n")
     fit(0, done=1)
     assert capsys.readouterr() == ("", "")
 
@@ -78,11 +78,11 @@ def test_a_line_for_each_report_in_a_pipe(capsys):
 def test_a_long_epoch_prints_the_time_left_in_a_pipe(monkeypatch, capsys):
     seconds = iter(range(0, 1000, 4))
     monkeypatch.setattr("time.monotonic", lambda: next(seconds))
-    shown = TrainingProgress(2, lambda epoch: 20 * epoch, unit="epoch", metric="macro_f1")
-    shown.on_epoch_begin(0)
+    progress = TrainingProgress(2, lambda epoch: 20 * epoch, unit="epoch", metric="macro_f1")
+    progress.on_epoch_begin(0)
     for batch in range(20):
-        shown.on_train_batch_end(batch)
-    shown.on_epoch_end(0, {"loss": 0.5, "dev_score": 0.25})
+        progress.on_train_batch_end(batch)
+    progress.on_epoch_end(0, {"loss": 0.5, "dev_score": 0.25})
     first, *_, last = capsys.readouterr().err.splitlines()
     assert re.fullmatch(r"epoch 1 of 2: \d+ of 40 steps, .*, 0:\d\d:\d\d left", first)
     assert last == "epoch 1 of 2: loss 0.5000, macro_f1 0.2500"

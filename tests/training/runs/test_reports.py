@@ -110,18 +110,18 @@ def events(path):
 def test_points_for_tensorboard(tmp_path):
     make(tmp_path).on_epoch_end(0, {"loss": 0.25})
     make(tmp_path, initial_step=10).on_epoch_end(1, {"loss": 0.125})
-    found = list(events(tmp_path / "tensorboard"))
-    assert [event.file_version for event in found if event.file_version] == ["brain.Event:2"] * 2
+    logged = list(events(tmp_path / "tensorboard"))
+    assert [event.file_version for event in logged if event.file_version] == ["brain.Event:2"] * 2
     points = [
         (event.step, value.simple_value)
-        for event in found
+        for event in logged
         for value in event.summary.value
         if value.tag == "loss"
     ]
     assert points == [(10, 0.25), (20, 0.125)]
     # TensorBoard discards an interrupted run's later points from here on.
     start = tf.compat.v1.SessionLog.START
-    assert [e.step for e in found if e.session_log.status == start] == [1, 11]
+    assert [e.step for e in logged if e.session_log.status == start] == [1, 11]
 
 
 def test_clock_jumps_do_not_overwrite_event_files(tmp_path, monkeypatch):

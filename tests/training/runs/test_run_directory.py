@@ -8,13 +8,13 @@ import sys
 import keras
 import pytest
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.training.runs.run_directory import (
     RunDirectory,
     environment,
     remove_checkpoints,
     to_yaml,
 )
+from keras_bert_impl.utils.errors import InputError
 
 
 @dataclasses.dataclass
@@ -78,11 +78,11 @@ def test_rejects_another_process(tmp_path):
     )
     RunDirectory(tmp_path, Settings())
     command = [sys.executable, "-c", code, str(tmp_path / "checkpoints" / ".lock")]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
-        other.stdout.readline()
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        process.stdout.readline()
         with pytest.raises(InputError, match=f"another process is training in {tmp_path}"):
             RunDirectory(tmp_path, Settings())
-        other.kill()
+        process.kill()
     RunDirectory(tmp_path, Settings())
 
 
@@ -181,7 +181,7 @@ def test_removes_checkpoints_by_name_only(tmp_path):
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "checkpoints").symlink_to(disk)
     remove_checkpoints(tmp_path / "run")
-    left = {str(path.relative_to(disk)) for path in disk.rglob("*") if not path.is_dir()}
-    assert left == set(mine)
+    remaining = {str(path.relative_to(disk)) for path in disk.rglob("*") if not path.is_dir()}
+    assert remaining == set(mine)
     assert not (disk / "intermediate").exists()
     assert (tmp_path / "run" / "checkpoints").is_symlink()

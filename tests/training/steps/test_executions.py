@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert_impl.config import EncoderConfig
-from keras_bert_impl.io.errors import InputError
+from keras_bert_impl.checkpoints.config import EncoderConfig
 from keras_bert_impl.models.encoder import Encoder
+from keras_bert_impl.utils.errors import InputError
 from tests.helpers import mirrored
 from tests.training.helpers import (
     ROUNDING,
@@ -80,13 +80,13 @@ def loss_of_known_length():
 @pytest.mark.parametrize("replicas", [1, 2])
 def test_end_of_data_of_unknown_length_is_not_a_step(loss_of_known_length, replicas):
     # Counts of rows and steps need no data, so they must not advance after its end.
-    known = dataset(8, drop_remainder=True)
-    unknown = known.filter(lambda x, y: True)
-    model, history = train(replicas, data=unknown)
+    sized = dataset(8, drop_remainder=True)
+    unsized = sized.filter(lambda x, y: True)
+    model, history = train(replicas, data=unsized)
     assert int(model.optimizer.iterations.numpy()) == 2 * 6
     np.testing.assert_allclose(history["loss"], loss_of_known_length, rtol=1e-6)
     np.testing.assert_allclose(
-        model.evaluate(unknown, verbose=0), model.evaluate(known, verbose=0), rtol=1e-6
+        model.evaluate(unsized, verbose=0), model.evaluate(sized, verbose=0), rtol=1e-6
     )
 
 
@@ -111,15 +111,15 @@ def test_executions_stay_within_their_epoch(replicas):
     with mirrored(replicas).scope():
         model = build(Classifier)
         model.compile(sgd(), loss=cross_entropy(), steps_per_execution=2, jit_compile=False)
-    seen = []
+    ends = []
 
     class Watch(keras.callbacks.Callback):
         def on_epoch_end(self, epoch, logs=None):
-            seen.append((int(self.model.optimizer.iterations.numpy()), distance(model, plain)))
+            ends.append((int(self.model.optimizer.iterations.numpy()), distance(model, plain)))
 
     model.fit(data.repeat(), steps_per_epoch=3, epochs=2, verbose=0, callbacks=[Watch()])
-    assert [steps for steps, _ in seen] == [3, 6]
-    assert seen[0][1] < ROUNDING
+    assert [steps for steps, _ in ends] == [3, 6]
+    assert ends[0][1] < ROUNDING
     # Evaluation too, and then calls without a number of steps.
     rows, labels = examples(48, Classifier)
     first = {name: feature[:24] for name, feature in rows.items()}, labels[:24]

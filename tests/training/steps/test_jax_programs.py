@@ -28,9 +28,9 @@ def test_gradient_of_an_unused_weight_is_always_zero(function):
     inputs = WEIGHTS, np.ones((2, 3), "float32")
     assert are_always_zero(gradients, *inputs) == [False, False, True]
     # Also inside another program, as in a training step.
-    found = []
-    jax.jit(lambda *arguments: found.append(are_always_zero(gradients, *arguments)))(*inputs)
-    assert found == [[False, False, True]]
+    answers = []
+    jax.jit(lambda *arguments: answers.append(are_always_zero(gradients, *arguments)))(*inputs)
+    assert answers == [[False, False, True]]
 
 
 def test_other_constants_are_not_zero():

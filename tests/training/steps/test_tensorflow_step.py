@@ -4,9 +4,9 @@ import pytest
 import tensorflow as tf
 from keras import ops
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.layers.basic import Dropout
 from keras_bert_impl.training.optimizers.adamw import AdamW
+from keras_bert_impl.utils.errors import InputError
 from tests.helpers import mirrored
 from tests.training import work
 from tests.training.helpers import (
@@ -167,12 +167,12 @@ def test_clips_the_reduced_gradient(clip):
         return keras.optimizers.SGD(1.0, **{clip: 1e-3})
 
     data = dataset(kind=Classifier, batch_size=16, count=16)
-    one, _ = train(1, Classifier, data, epochs=1, optimizer=clipped)
+    single, _ = train(1, Classifier, data, epochs=1, optimizer=clipped)
     two, _ = train(2, Classifier, data, epochs=1, optimizer=clipped)
-    assert distance(one, two) < 1.2e-7  # weights near 1 are rounded by 2**-24, twice
+    assert distance(single, two) < 1.2e-7  # weights near 1 are rounded by 2**-24, twice
     # The clip is active: the largest change equals the clip value, or is below it for clipped
     # norms.
-    assert 1e-5 < distance(one, build(Classifier)) <= 1.001e-3
+    assert 1e-5 < distance(single, build(Classifier)) <= 1.001e-3
 
 
 class Overflows(MaskedTokenModel):
@@ -201,7 +201,7 @@ def test_loss_scaling_skips_a_step_that_overflows_on_another_replica():
 
 def dropped(replicas, seed, steps_before=0, accumulation_steps=1):
     """Returns the units that each row of a batch of 8 keeps in one training step, [8, 64]."""
-    kept = []
+    units = []
     with mirrored(replicas).scope():
         inputs = keras.Input((64,))
         outputs = keras.layers.Dense(1, use_bias=False)(Dropout(0.5, name="dropout")(inputs))
@@ -221,8 +221,8 @@ def dropped(replicas, seed, steps_before=0, accumulation_steps=1):
         features = np.eye(8, dtype="float32")[row][:, None] * np.ones((8, 64), "float32")
         data = tf.data.Dataset.from_tensor_slices((features, np.full((8, 1), 1e6))).batch(8)
         model.fit(data, verbose=0)
-        kept.append(model.get_weights()[0][:, 0] > 0)
-    return np.array(kept)
+        units.append(model.get_weights()[0][:, 0] > 0)
+    return np.array(units)
 
 
 def test_replicas_and_micro_batches_drop_different_units():
@@ -244,16 +244,16 @@ def test_seed_and_step_determine_the_dropped_units():
 @pytest.mark.slow
 def test_two_worker_processes_agree_with_one(tmp_path):
     script = ROOT / "tests" / "training" / "work.py"
-    chief, other = map(last_json, run_workers(script, tmp_path / "two", "auto"))
-    one = work.run(tmp_path / "one", "one_device")
-    assert [chief["replicas"], other["replicas"], one["replicas"]] == [2, 2, 1]
-    assert [chief["chief"], other["chief"]] == [True, False]
-    for result in (chief, other):
-        assert result["evaluation"] == pytest.approx(one["evaluation"], rel=1e-6)
-        for name, values in one["history"].items():
+    chief, worker = map(last_json, run_workers(script, tmp_path / "two", "auto"))
+    single = work.run(tmp_path / "one", "one_device")
+    assert [chief["replicas"], worker["replicas"], single["replicas"]] == [2, 2, 1]
+    assert [chief["chief"], worker["chief"]] == [True, False]
+    for result in (chief, worker):
+        assert result["evaluation"] == pytest.approx(single["evaluation"], rel=1e-6)
+        for name, values in single["history"].items():
             np.testing.assert_allclose(result["history"][name], values, rtol=1e-6)
-        np.testing.assert_allclose(result["predictions"], one["predictions"], atol=1e-5)
-        for mine, expected in zip(result["weights"], one["weights"], strict=True):
+        np.testing.assert_allclose(result["predictions"], single["predictions"], atol=1e-5)
+        for mine, expected in zip(result["weights"], single["weights"], strict=True):
             np.testing.assert_allclose(mine, expected, rtol=0, atol=ROUNDING)
     saved = {name: sorted(p.name for p in (tmp_path / name).iterdir()) for name in ("one", "two")}
     assert saved["two"] == saved["one"]

@@ -6,10 +6,10 @@ import pytest
 import tensorflow as tf
 from keras import ops
 
-from keras_bert_impl.io.errors import InputError
 from keras_bert_impl.layers import Dropout, dropout_seed
 from keras_bert_impl.training.steps.trainer import ReplicatedTrainer
 from keras_bert_impl.training.steps.whole_batch import WholeBatchTrainer
+from keras_bert_impl.utils.errors import InputError
 from tests.helpers import mirrored
 
 DRAW = np.random.default_rng(0)
@@ -61,8 +61,8 @@ def expected():
 def test_splitting_the_batch_changes_nothing(expected, cut):
     weights, loss = fitted(**cut)
     # Float32 values near 1, summed in another order in six steps.
-    for one, other in zip(weights, expected[0], strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-5, atol=2e-6)
+    for weight, expected_weight in zip(weights, expected[0], strict=True):
+        np.testing.assert_allclose(weight, expected_weight, rtol=1e-5, atol=2e-6)
     assert loss == pytest.approx(expected[1], rel=1e-5)
 
 

@@ -1,6 +1,0 @@
-"""Attributes a task model's output to the words of a text."""
-
-from keras_bert_impl.attribution.methods import attribute
-from keras_bert_impl.attribution.results import AttributedWord, Attribution
-
-__all__ = ["AttributedWord", "Attribution", "attribute"]

@@ -1,0 +1,1 @@
+"""Checkpoints of encoders: configuration, published names, downloads, and formats of files."""

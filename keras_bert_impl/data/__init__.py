@@ -1,0 +1,1 @@
+"""Labeled data: readers, labels, batches, and scores of predictions."""

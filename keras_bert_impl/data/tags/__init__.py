@@ -1,0 +1,1 @@
+"""Words with labels: readers of annotations, and entities in label sequences."""

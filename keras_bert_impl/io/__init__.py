@@ -1,1 +1,0 @@
-"""Files, settings, progress and input errors."""

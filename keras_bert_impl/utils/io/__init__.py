@@ -1,0 +1,1 @@
+"""Reads and replaces files, local and remote."""
