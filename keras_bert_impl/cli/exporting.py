@@ -80,12 +80,6 @@ class Export(Command):
             "TensorFlow and TF-Text; exit with status 1 if they differ",
         )
         group.add_argument(
-            "--trust-graph",
-            action="store_true",
-            help="with --check DIR: also run a SavedModel with operations that exports of "
-            "keras_bert_impl do not use; such a graph can read and write files",
-        )
-        group.add_argument(
             "--ids-only",
             action="store_true",
             help="accept only token ids, for servers without TF-Text",
@@ -107,6 +101,13 @@ class Export(Command):
             action="store_true",
             help="compute each request in one batch, which suits GPUs; default: in chunks of "
             "similar length, which suits CPUs",
+        )
+        group = parser.add_argument_group(Rare("check of SavedModels of other programs"))
+        group.add_argument(
+            "--trust-graph",
+            action="store_true",
+            help="with --check DIR: also run a SavedModel with operations that exports of "
+            "keras_bert_impl do not use; such a graph can read and write files",
         )
         group = parser.add_argument_group(Rare("several models in one SavedModel"))
         group.add_argument(

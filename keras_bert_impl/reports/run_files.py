@@ -85,9 +85,8 @@ def read_run(path: str | Path) -> Run:
         problems,
     )
     if not (run.settings or run.metrics or run.scores):
-        raise InputError(
-            f"{path} has no recipe.yaml, metrics.jsonl or scores.json: it is not a run directory."
-        )
+        reason = "has no recipe.yaml, metrics.jsonl or scores.json: it is not a run directory."
+        raise InputError(f"{path}/{problems[0]}" if problems else f"{path} {reason}")
     return run
 
 

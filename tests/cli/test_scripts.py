@@ -158,7 +158,8 @@ def test_tests_are_run_with_their_arguments(checkout):
     ]
     assert run(checkout, ".ci/run").returncode == 0
     folders = "keras_bert_impl tests tools"
-    lint = [f"-m ruff check {folders}", f"-m ruff format --check {folders}", "-m mypy"]
+    lint = [f"-m ruff check {folders}", f"-m ruff format --check {folders}"]
+    lint += ["tools/check_names.py", "-m mypy"]
     docs = [
         "-m pip install --quiet --upgrade pip",
         f"-m pip install --quiet --editable {checkout}[docs]",
