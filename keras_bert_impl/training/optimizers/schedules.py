@@ -246,6 +246,7 @@ class TimeBudget(keras.optimizers.schedules.LearningRateSchedule):
 
     @property
     def is_used_up(self) -> bool:
+        """Whether the elapsed time has reached the budget."""
         return float(ops.convert_to_numpy(self.used)) >= self.seconds
 
     def get_config(self) -> dict[str, Any]:
