@@ -135,7 +135,7 @@ def test_an_export_with_its_operations_says_what_to_do(environment, tmp_path):
 
 def test_every_kind_of_tokenizer_loads(run):
     code = """
-from keras_bert_impl import tokenizers, tasks, interop, serving
+from keras_bert_impl import checkpoints, serving, tasks, tokenizers
 from keras_bert_impl.cli import main
 from keras_bert_impl.tokenizers import WordPieceTokenizer
 tokenizer = WordPieceTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "##b"])

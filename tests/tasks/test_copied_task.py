@@ -40,7 +40,7 @@ EMBEDDING = {
 }
 POOLING = """
 class FirstHalf(MeanPooling):
-    def _weights(self, real):
+    def _compute_weights(self, real):
         places = ops.cumsum(real, axis=1)
         return real * ops.cast(places <= ops.sum(real, axis=1, keepdims=True) / 2 + 0.5, "float32")
 
