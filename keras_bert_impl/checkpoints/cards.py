@@ -14,7 +14,8 @@ import yaml
 
 from keras_bert_impl.checkpoints.published import MODELS, published_name
 from keras_bert_impl.utils.io.paths import local_path, without_folders
-from keras_bert_impl.utils.io.reading import file_within, read_json, read_yaml
+from keras_bert_impl.utils.io.reading import file_within
+from keras_bert_impl.utils.io.run_files import read_run_file
 from keras_bert_impl.utils.lazy import PACKAGE
 from keras_bert_impl.utils.version import __version__
 
@@ -125,7 +126,7 @@ def front_matter(model: Any, base: str | Path | None = None, run: str | Path | N
 def published_base(base: str | Path | None = None, run: str | Path | None = None) -> str | None:
     """Returns the published model from which a model was fine-tuned, or None."""
     if base is None and run is not None and (local_path(run) / "recipe.yaml").is_file():
-        base = read_yaml(local_path(run) / "recipe.yaml").get("model")
+        base = read_run_file(local_path(run) / "recipe.yaml").get("model")
     address = str(base)
     cached = _CACHED.search(address.replace("\\", "/"))
     if cached:
@@ -156,7 +157,7 @@ def run_sections(run: str | Path | None) -> list[str]:
         rows = [
             f"- {as_text(split)}: {part.integer('examples'):,} examples of "
             + as_text(json.dumps(without_folders(part.text("source")), ensure_ascii=False))
-            for split, part in read_json(data).mappings()
+            for split, part in read_run_file(data, lambda contents: [*contents.mappings()])
             if "examples" in part
         ]
         parts += ["## Data", "\n".join(rows)]
@@ -168,10 +169,10 @@ def run_sections(run: str | Path | None) -> list[str]:
 
 
 def _read_settings(data, recipe):
-    if data.is_file() and "changed_settings" in read_json(data):
-        settings = dict(read_json(data).mapping("changed_settings"))  # without the defaults
+    if data.is_file() and "changed_settings" in read_run_file(data):
+        settings = dict(read_run_file(data).mapping("changed_settings"))  # without the defaults
     else:
-        settings = dict(read_yaml(recipe)) if recipe.is_file() else {}
+        settings = dict(read_run_file(recipe)) if recipe.is_file() else {}
     paths = [name for name in ("model", "teacher") if isinstance(settings.get(name), str)]
     return settings | {name: without_folders(settings[name]) for name in paths}
 
@@ -180,11 +181,11 @@ def _read_scores(run):
     path = file_within(run, "scores.json")
     if not path.is_file():
         return {}
-    scores = read_json(path)
+    scores = read_run_file(path)
     # A set of runs has the scores of its best run.
     if "best" not in scores:
         return scores
-    return read_json(file_within(run, f"{scores.text('best')}/scores.json"))
+    return read_run_file(file_within(run, f"{scores.text('best')}/scores.json"))
 
 
 def _format_score(score):

@@ -15,7 +15,7 @@ GRAPH = "saved_model.pb"
 OPERATIONS = frozenset(
     """
     Abs AddV2 All Any ArgMax AsString Assert AssignVariableOp BatchMatMulV2 BatchMatMulV3
-    BiasAdd Bitcast BitwiseAnd BitwiseOr BitwiseXor BroadcastTo Cast ConcatV2 Const Cos Cumprod
+    BiasAdd Bitcast BitwiseAnd BitwiseOr BitwiseXor BroadcastTo Case Cast ConcatV2 Const Cos Cumprod
     Cumsum DecodeRaw DenseBincount DisableCopyOnRead EnsureShape Equal Erf Exp ExpandDims
     FastWordpieceTokenizeWithOffsets Fill FloorDiv FloorMod GatherNd GatherV2 Greater
     GreaterEqual Identity IdentityN If InvertPermutation IsFinite LeftShift Less LessEqual Log

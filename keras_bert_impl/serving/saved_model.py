@@ -21,7 +21,7 @@ from keras_bert_impl.utils.errors import InputError
 from keras_bert_impl.utils.internals import all_layers
 from keras_bert_impl.utils.io.files import claim, replace_directory, replace_file
 from keras_bert_impl.utils.io.paths import local_path, next_version
-from keras_bert_impl.utils.io.reading import read_json
+from keras_bert_impl.utils.io.run_files import read_run_file
 from keras_bert_impl.utils.version import __version__
 
 BATCH_SIZES = (1, 8, 32)
@@ -131,7 +131,7 @@ def _read_columns(run):
     path = local_path(run) / "data.json" if run else None
     if path is None or not path.is_file():
         return {}
-    options = read_json(path).get("read_with") or {}
+    options = read_run_file(path).get("read_with") or {}
     return {name: options[name] for name in ("text", "pair", "label") if options.get(name)}
 
 

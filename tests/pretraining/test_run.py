@@ -229,9 +229,7 @@ def test_run_resumes_only_with_its_own_records_and_settings(
     copy = tmp_path / "copy"
     shutil.copytree(run, copy)
     (copy / "recipe.yaml").unlink()
-    with pytest.raises(
-        InputError, match="recipe.yaml is missing. Restore recipe.yaml"
-    ):
+    with pytest.raises(InputError, match="recipe.yaml is missing. Restore recipe.yaml"):
         pretrain(records_directory, copy, **settings | {"learning_rate": 1e-3})
     # Another model shape at the same path.
     shape = tmp_path / "shape.json"

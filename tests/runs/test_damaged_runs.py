@@ -26,12 +26,12 @@ READ_FIRST = {  # commands that cannot go on without the file
 }
 SLOW = [
     pytest.param(name, marks=pytest.mark.slow)
-    for name in ("calibrate", "merge", "convert", "embed", "drift", "compare", "export")
+    for name in ("merge", "convert", "drift", "compare", "export")
 ]
 
 
 def commands(files, run, out):
-    table, columns = files / "dev.csv", ["--text", "review", "--label", "sentiment"]
+    table = files / "dev.csv"
     model = ["--model", run]
     return {
         "finetune": [*finetune(files, out=run), "--epochs=1", "--max-length=16", "--seed=3"],
@@ -39,10 +39,8 @@ def commands(files, run, out):
         "predict": ["predict", *model, table],
         "report": ["report", run],
         "compare": ["report", files / "run", run, "--out", f"{out}.html"],
-        "calibrate": ["calibrate", *model, "--dev", table, *columns],
         "merge": ["merge", *model, "--out", out],
         "convert": ["convert", "--from", run, "--to", out],
-        "embed": ["embed", *model, table, "--text", "review", "--out", f"{out}.npy"],
         "drift": ["drift", *model, "--served", table, "--text", "review"],
         "export": ["export", *model, "--out", out],
     }
