@@ -3,7 +3,7 @@
     python -m tests.mutated_files --count 20000 --seed 0
 
 A reader may return or raise `InputError`, which names the file. Any other error, a crash, more than
-1 GiB of memory or 5 seconds beyond those of the sound files, or a change in the folders of the
+1 GiB of memory or 5 seconds beyond what the unchanged files take, or a change in the folders of the
 process is a failure, which is printed with the case's number; `--kind KIND --case NUMBER` repeats it.
 """
 
@@ -24,9 +24,9 @@ import tempfile
 import time
 from pathlib import Path
 
-LIMIT = 1 << 30  # bytes of memory beyond that of the sound file
+LIMIT = 1 << 30  # bytes of memory, in addition to the memory of the unchanged file
 LARGEST = 1 << 20  # bytes of a changed file, since lines may be repeated a million times
-SECONDS = 5  # of the processor, beyond those of the sound file
+SECONDS = 5  # of processor time, in addition to the time of the unchanged file
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[\w.+-]+|\s+|.', re.DOTALL)
 _LINE = re.compile(rb"[^\n]*\n?")
 _WORDS = rb"""0 -1 1e999 null NaN [] {} " , ../x 99999999999999999999 \ud800""".split()

@@ -65,7 +65,7 @@ def functions(tree: ast.AST) -> Iterator[tuple[str, int]]:
 
 
 def is_empty(name: str) -> bool:
-    return name.strip("_") in EMPTY
+    return name.strip("_") in EMPTY or name.strip("_").startswith("of_")
 
 
 def lacks_verb(name: str) -> bool:

@@ -177,12 +177,10 @@ class Search(Command):
             {
                 "query": query,
                 "texts": [
-                    {"score": score, **places[row].as_dict()} for row, score in zip(*of_query)
+                    {"score": score, **places[row].as_dict()} for row, score in zip(*matches)
                 ],
             }
-            for query, *of_query in zip(
-                arguments.query, rows.tolist(), scores.tolist(), strict=True
-            )
+            for query, *matches in zip(arguments.query, rows.tolist(), scores.tolist(), strict=True)
         ]
         if arguments.json:
             print_json(answers)

@@ -199,14 +199,14 @@ def check_examples(arguments: argparse.Namespace, are_written: bool = False) -> 
     if vars(arguments).get("dev") and not arguments.tfds:
         dev, arguments.dev = arguments.dev, held_out_files(arguments.dev)
         arguments.is_dev_of_run = dev != arguments.dev
-    of_split = [name for name in ("groups", "dates") if vars(arguments).get(name)]
-    if len(of_split) > 1:
+    split_options = [name for name in ("groups", "dates") if vars(arguments).get(name)]
+    if len(split_options) > 1:
         raise InputError("--groups and --dates exclude each other: leave out one.")
-    if of_split and not arguments.dev_split:
-        raise InputError(f"--{of_split[0]} requires --dev-split, such as --dev-split 0.1.")
+    if split_options and not arguments.dev_split:
+        raise InputError(f"--{split_options[0]} requires --dev-split, such as --dev-split 0.1.")
     options = reader_options()
-    of_words = "text" in options.get(arguments.task, ()) and not reads_tables(arguments.task)
-    if arguments.tfds and of_words:
+    reads_words = "text" in options.get(arguments.task, ()) and not reads_tables(arguments.task)
+    if arguments.tfds and reads_words:
         task = arguments.task
         raise InputError(
             f"--tfds does not support {task}; write the dataset to JSON lines or Parquet."

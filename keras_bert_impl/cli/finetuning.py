@@ -141,7 +141,7 @@ class Finetune(Command):
         if arguments.folds or arguments.task == GLUE:
             _run_several(arguments)
             return
-        grid, settings, of_adaptation = _resolve(arguments)
+        grid, settings, adaptation_settings = _resolve(arguments)
         train, dev = read_train_and_dev(arguments, settings.get("seed", FinetuneSettings.seed))
         more_dev = read_more(arguments)
         from keras_bert_impl.data.tables.published import TASKS
@@ -153,10 +153,10 @@ class Finetune(Command):
         how = {"strategy": prepared_strategy(arguments), "resume": arguments.resume}
         if arguments.adapt:
             # Invalid fine-tuning settings must raise before the adaptation, which is slow.
-            for _, of_run in combinations(grid, settings, settings_for(train)).values():
-                task_with(of_run, train, dev)
+            for _, run_settings in combinations(grid, settings, settings_for(train)).values():
+                task_with(run_settings, train, dev)
             settings["model"] = _train_adapted(
-                arguments.adapt, out / "adapt", settings, of_adaptation, how
+                arguments.adapt, out / "adapt", settings, adaptation_settings, how
             )
         how["keep_checkpoints"] = arguments.keep_checkpoints
         how["read_with"] = options_of(arguments, settings.get("seed", FinetuneSettings.seed))
@@ -231,21 +231,21 @@ def _run_several(arguments):
 
         settings |= {"examples": examples, "folds": arguments.folds}
         scores = cross_validate(output_directory=arguments.out, **settings)
-        of_what, spreads = "metric", scores["scores"]
+        title, spreads = "metric", scores["scores"]
         hint = "to get a model for use, train on all examples"
     else:
         from keras_bert_impl.finetuning.glue import finetune_glue
 
         settings |= {"grid": grid, "skip_bad_rows": arguments.skip_bad_rows}
         scores = finetune_glue(data=arguments.data, output_directory=arguments.out, **settings)
-        of_what = "task"
+        title = "task"
         spreads = {name: task["score"] for name, task in scores["tasks"].items()}
         spreads["average"] = scores["average"]
         hint = "report.html compares them"
     if arguments.json:
         print_json(scores)
     else:
-        _print_spreads(of_what, spreads)
+        _print_spreads(title, spreads)
         pooled = [f"{name} {value:.4f}" for name, value in scores.get("pooled", {}).items()]
         if pooled:
             print_line(f"all folds together: {', '.join(pooled)}")
@@ -271,14 +271,14 @@ def _resolve(arguments):
     values["model"] = arguments.model or values.get("model")
     if not values["model"]:
         raise InputError("--model DIR, the model to start from, is missing.")
-    of_adaptation = {key: value for key, value in values.items() if key.startswith("adapt_")}
-    if of_adaptation and not arguments.adapt:
-        raise InputError(f"{next(iter(of_adaptation))} requires --adapt TEXT.")
-    AdaptationSettings(**of_adaptation)
-    settings = {k: v for k, v in values.items() if k not in of_adaptation and k not in grid}
+    adaptation_settings = {key: value for key, value in values.items() if key.startswith("adapt_")}
+    if adaptation_settings and not arguments.adapt:
+        raise InputError(f"{next(iter(adaptation_settings))} requires --adapt TEXT.")
+    AdaptationSettings(**adaptation_settings)
+    settings = {k: v for k, v in values.items() if k not in adaptation_settings and k not in grid}
     if not grid:
         _build_settings_class(FinetuneSettings)(**settings)
-    return grid, settings, of_adaptation
+    return grid, settings, adaptation_settings
 
 
 def _resolve_grid(name):
@@ -289,12 +289,12 @@ def _resolve_grid(name):
     return read_grid(name, _build_settings_class(FinetuneSettings))
 
 
-def _train_adapted(text, directory, settings, of_adaptation, how):
+def _train_adapted(text, directory, settings, adaptation_settings, how):
     from keras_bert_impl.pretraining.adaptation import adapt
     from keras_bert_impl.reports.run_report import describe_run
 
     common = {name: settings[name] for name in ("dtype", "seed") if name in settings}
-    adapted = adapt(settings["model"], text, directory, **how, **common, **of_adaptation)
+    adapted = adapt(settings["model"], text, directory, **how, **common, **adaptation_settings)
     describe_run(adapted.parent)
     return str(adapted)
 
@@ -308,22 +308,22 @@ def _print_groups(summary):
 
     groups, metric = summary["groups"], summary["metric"]
     if len(groups) == 1:
-        of_what, rows = "metric", groups[0]["scores"]
+        title, rows = "metric", groups[0]["scores"]
     else:
-        of_what = metric
+        title = metric
         rows = {name_of(group["settings"]): group["scores"][metric] for group in groups}
-    _print_spreads(of_what, rows)
+    _print_spreads(title, rows)
     print_line(f"best by {metric} on the validation set: {summary['best']}")
 
 
-def _print_spreads(of_what, rows):
+def _print_spreads(title, rows):
     columns = ("mean", "std", "min", "max")
     print_table(
         [
             {"name": name} | {c: "-" if spread[c] is None else f"{spread[c]:.4f}" for c in columns}
             for name, spread in rows.items()
         ],
-        {"name": of_what} | {column: column for column in columns},
+        {"name": title} | {column: column for column in columns},
     )
 
 

@@ -338,14 +338,14 @@ class Calibrate(Command):
 
         directory = arguments.model
         model = load_tuned(directory, arguments.dtype, arguments.base)
-        examples = of_run = _read_run_examples(model, arguments)
+        examples = run_examples = _read_run_examples(model, arguments)
         if has_data(arguments):
             examples = read_scored(model, completed(arguments, directory)[0], "dev")
         if examples is None:
             raise InputError("pass the examples to calibrate on with --dev FILE.")
         goal = Goal(arguments.threshold, arguments.class_name)
-        calibration = calibrate(model, examples, directory, goal, arguments.base, of_run)
-        if of_run is not None:
+        calibration = calibrate(model, examples, directory, goal, arguments.base, run_examples)
+        if run_examples is not None:
             say(f"scored again; `keras-bert report {directory}` updates the page")
         if arguments.json:
             print_json(calibration.as_dict())

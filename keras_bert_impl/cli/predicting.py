@@ -102,8 +102,8 @@ def labeled_inputs(path: str, options: dict[str, Any], model: Any) -> list | Non
     except InputError:
         return None
     # A line of text may look like a word with a label, but the label is unknown.
-    of_words = isinstance(examples.inputs[0], list)
-    if of_words and not set().union(*examples.labels) <= set(model.labels):
+    has_words = isinstance(examples.inputs[0], list)
+    if has_words and not set().union(*examples.labels) <= set(model.labels):
         return None
     return examples.inputs
 
@@ -136,8 +136,8 @@ def _choose_converter(arguments):
 
     task, columns = read_options(arguments.model).get("task"), (arguments.text, arguments.pair)
     is_table = suffix_of(arguments.out or "") == ".tsv" and arguments.input != STANDARD_INPUT
-    of_task = columns in ((None, None), _find_run_columns(arguments)) and not arguments.id
-    if task in TASKS and is_table and of_task:
+    uses_task_columns = columns in ((None, None), _find_run_columns(arguments)) and not arguments.id
+    if task in TASKS and is_table and uses_task_columns:
         from keras_bert_impl.finetuning.glue import as_submitted, is_glue_test
 
         if is_glue_test(task, arguments.input):
@@ -157,9 +157,9 @@ def _choose_columns(path, arguments, model):
         return arguments.text, arguments.pair
     columns = table_columns(path, arguments.delimiter, not arguments.no_header)
     text, pair = _find_run_columns(arguments)
-    of_run = text, arguments.pair or pair
-    if of_run[0] in columns and of_run[1] in (None, *columns):
-        return of_run
+    run_columns = text, arguments.pair or pair
+    if run_columns[0] in columns and run_columns[1] in (None, *columns):
+        return run_columns
     if len(model.text_columns) == 2 and set(model.text_columns) <= set(columns):
         return model.text_columns
     if len(columns) == 1 and not arguments.pair:

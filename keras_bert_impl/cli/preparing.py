@@ -344,8 +344,8 @@ def _measure_tokens(arguments, examples):
     from keras_bert_impl.data.tables.checks import token_numbers
     from keras_bert_impl.data.tables.token_lengths import count_tokens
 
-    of_run = Path(arguments.model) / "model"
-    directory = of_run if of_run.is_dir() else local_directory(arguments.model)
+    run_model = Path(arguments.model) / "model"
+    directory = run_model if run_model.is_dir() else local_directory(arguments.model)
     try:
         counts = count_tokens(directory, examples.sequences)
     except InputError as error:

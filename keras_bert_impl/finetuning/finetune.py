@@ -197,7 +197,7 @@ def finetune_set(
             _LOG.warning("%s has no scores: %s", path, error)
             scores[path] = None
     names = next(filter(None, scores.values()))
-    scores = {path: of_run or undefined(names) for path, of_run in scores.items()}
+    scores = {path: run_scores or undefined(names) for path, run_scores in scores.items()}
     summary = _build_summary(
         {path: grid_settings for path, (grid_settings, _) in runs.items()}, scores
     )
@@ -284,8 +284,8 @@ def checked_runs(
         raise InputError("grid is empty: pass at least one setting with its values.")
     runs = combinations(grid, settings, settings_for(train))
     check_set(directory)
-    for path, (_, of_run) in runs.items():
-        check_run(directory / path, of_run, train, dev, resume)
+    for path, (_, run_settings) in runs.items():
+        check_run(directory / path, run_settings, train, dev, resume)
     return runs
 
 

@@ -114,20 +114,22 @@ def finetune_glue(
     for name in skipped:
         say(f"skipped {name}: {data}/{TASKS[name].folder} has no training or no validation set")
     parameters = inspect.signature(finetune_set).parameters
-    of_set = {key: options.pop(key) for key in parameters if key in options}
-    of_task = {
+    set_options = {key: options.pop(key) for key in parameters if key in options}
+    task_settings = {
         name: {key: value for key, value in SETTINGS[name].items() if key not in grid} | options
         for name in names
     }
     for name in names:  # raises before the first run
         train, dev, _ = _read(name, data, skip_bad_rows)
-        settings = {"model": str(model)} | of_task[name]
-        checked_runs(directory / name, train, dev, grid, settings, of_set.get("resume", True))
+        settings = {"model": str(model)} | task_settings[name]
+        checked_runs(directory / name, train, dev, grid, settings, set_options.get("resume", True))
     before = read_json(directory / _SCORES) if (directory / _SCORES).exists() else {}
     tasks: dict[str, dict] = {}
     for name in names:
         train, dev, more_dev = _read(name, data, skip_bad_rows)
-        settings = of_task[name] | of_set | {"grid": grid, "more_dev": more_dev, "say": say}
+        settings = (
+            task_settings[name] | set_options | {"grid": grid, "more_dev": more_dev, "say": say}
+        )
         set_summary = finetune_set(model, train, dev, directory / name, **settings)
         tasks[name] = _build_task_entry(name, set_summary)
         if tasks[name]["best"] != before.get("tasks", {}).get(name, {}).get("best"):

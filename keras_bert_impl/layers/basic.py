@@ -224,9 +224,9 @@ def _make_normalization(epsilon):
             slope = upstream * gamma
             along_ones = ops.mean(slope, axis=-1, keepdims=True)
             along_normal = ops.mean(slope * normal, axis=-1, keepdims=True)
-            of_inputs = scale * (slope - along_ones - normal * along_normal)
+            input_gradient = scale * (slope - along_ones - normal * along_normal)
             axes = tuple(range(len(inputs.shape) - 1))
-            return of_inputs, ops.sum(upstream * normal, axes), ops.sum(upstream, axes)
+            return input_gradient, ops.sum(upstream * normal, axes), ops.sum(upstream, axes)
 
         return normal * gamma + beta, gradient
 

@@ -217,10 +217,10 @@ class LongformerAttention(SelfAttention):
         cache: Any = None,
     ) -> Tensor | tuple[Tensor, Tensor]:
         outputs, weights = self._compute_windows(inputs, bias, training)
-        of_slots, slot_weights = self._compute_slots(inputs, bias, training)
+        slot_outputs, slot_weights = self._compute_slots(inputs, bias, training)
         slots = bias["slots"][..., None]  # [b, length, 1]
-        of_global = ops.take_along_axis(of_slots, ops.maximum(slots, 0), axis=1)
-        outputs = self.output_dense(ops.where(slots >= 0, of_global, outputs))
+        global_outputs = ops.take_along_axis(slot_outputs, ops.maximum(slots, 0), axis=1)
+        outputs = self.output_dense(ops.where(slots >= 0, global_outputs, outputs))
         if not return_attention_scores:
             return outputs
         return outputs, self._expand_weights(weights, slot_weights, slots)
@@ -238,11 +238,11 @@ class LongformerAttention(SelfAttention):
 
     def _append_slots(self, keys, positions):
         """Returns the keys or values that each block attends to: window and global tokens."""
-        of_slots = ops.take_along_axis(keys, positions[:, None, :, None], axis=2)
+        slot_keys = ops.take_along_axis(keys, positions[:, None, :, None], axis=2)
         blocks = with_neighbors(in_blocks(keys, self.window))  # [b, n, blocks, 3 * window, d]
-        shape = (*ops.shape(blocks)[:3], *ops.shape(of_slots)[2:])
-        of_slots = ops.broadcast_to(of_slots[:, :, None], shape)
-        return ops.concatenate([blocks, of_slots], axis=3)
+        shape = (*ops.shape(blocks)[:3], *ops.shape(slot_keys)[2:])
+        slot_keys = ops.broadcast_to(slot_keys[:, :, None], shape)
+        return ops.concatenate([blocks, slot_keys], axis=3)
 
     def _compute_slots(self, inputs, bias, training):
         """Returns (outputs of the global tokens `[b, g, hidden]`, attention weights)."""
@@ -261,5 +261,5 @@ class LongformerAttention(SelfAttention):
         in_slot = ops.equal(slots, ops.arange(ops.shape(slot_weights)[2]))  # [b, length, g]
         in_slot = ops.cast(in_slot, "float32")
         row_weights += ops.einsum("bnqg,bkg->bnqk", to_slots, in_slot)
-        of_global = ops.einsum("bngk,bqg->bnqk", slot_weights, in_slot)
-        return ops.where(slots[:, None] >= 0, of_global, row_weights)
+        global_weights = ops.einsum("bngk,bqg->bnqk", slot_weights, in_slot)
+        return ops.where(slots[:, None] >= 0, global_weights, row_weights)

@@ -41,10 +41,10 @@ def _run_forward(labels, states, table, bias):
     def add(sums, block):
         highest, total, label_logits = sums  # each `[p]`
         logits, place, is_own = _compute_block(block, labels, states)
-        of_label = jnp.take_along_axis(logits, place, axis=-1, mode="clip")[:, 0]
+        block_logits = jnp.take_along_axis(logits, place, axis=-1, mode="clip")[:, 0]
         higher = jnp.maximum(highest, logits.max(-1))
         total = total * jnp.exp(highest - higher) + jnp.exp(logits - higher[:, None]).sum(-1)
-        return (higher, total, jnp.where(is_own, of_label, label_logits)), None
+        return (higher, total, jnp.where(is_own, block_logits, label_logits)), None
 
     positions = jnp.zeros(len(labels), "float32")
     first = positions + 2 * _NOTHING, positions, positions
@@ -59,20 +59,29 @@ def _run_forward(labels, states, table, bias):
 def _run_backward(residuals, slopes):
     labels, states, table, bias, log_total = residuals
 
-    def add(of_states, block):
+    def add(summed, block):
         logits, place, _ = _compute_block(block, labels, states)
         softmax = jnp.exp(logits - log_total[:, None])
         is_label = jnp.arange(logits.shape[-1]) == place
-        of_logits = (softmax - is_label) * slopes[0][:, None]  # [p, tokens in the block]
-        rounded = of_logits.astype(states.dtype)
-        of_states += jnp.dot(rounded, block["table"], preferred_element_type="float32")
-        of_table = jnp.dot(rounded.T, states, preferred_element_type="float32")
-        return of_states, (of_table, of_logits.sum(0))
+        logit_gradient = (softmax - is_label) * slopes[0][:, None]  # [p, tokens in the block]
+        rounded = logit_gradient.astype(states.dtype)
+        summed += jnp.dot(rounded, block["table"], preferred_element_type="float32")
+        table_part = jnp.dot(rounded.T, states, preferred_element_type="float32")
+        return summed, (table_part, logit_gradient.sum(0))
 
-    of_states = jnp.zeros(states.shape, "float32")
-    of_states, parts = jax.lax.scan(add, of_states, _split_into_blocks(table, bias, states.dtype))
-    of_table, of_bias = (part.reshape(-1, *part.shape[2:])[: len(table)] for part in parts)
-    return None, of_states.astype(states.dtype), of_table.astype(table.dtype), of_bias
+    states_gradient = jnp.zeros(states.shape, "float32")
+    states_gradient, parts = jax.lax.scan(
+        add, states_gradient, _split_into_blocks(table, bias, states.dtype)
+    )
+    table_gradient, bias_gradient = (
+        part.reshape(-1, *part.shape[2:])[: len(table)] for part in parts
+    )
+    return (
+        None,
+        states_gradient.astype(states.dtype),
+        table_gradient.astype(table.dtype),
+        bias_gradient,
+    )
 
 
 _compute_losses.defvjp(_run_forward, _run_backward)

@@ -25,23 +25,23 @@ def calibrate(
     directory: str | Path,
     goal: Goal = Goal(),
     base: str | Path | None = None,
-    of_run: Any = None,
+    run_examples: Any = None,
 ) -> Calibration:
     """Calibrates a loaded model on labeled examples and saves it in `directory`.
 
     Args:
         directory: run or model directory of the model.
         base: see `load_tuned`.
-        of_run: validation set of the run. If given, the scores and predictions of the run are
+        run_examples: validation set of the run. If given, the scores and predictions of the run are
             replaced together with the model.
     """
     directory = local_path(directory)
     path = local_path(model_directory(directory))
     calibration = task_of_examples(examples).calibrate(model, examples, goal)
-    if of_run is None:
+    if run_examples is None:
         _save(model, path, base)
         return calibration
-    scored = with_metric_of(directory, of_run)
+    scored = with_metric_of(directory, run_examples)
     scores, data = read_scores(directory / "scores.json"), read_run_file(directory / "data.json")
     sentences = data.mapping("verdict").list_of("sentences", str, [])
     with replace_directory(directory) as temporary:

@@ -81,16 +81,18 @@ def summarize(
         metric: name of the score that compares models.
         is_weighted: whether the run has class weights.
     """
-    labels, of_train = train.label_counts()
-    kind_of_dev, of_dev = dev.label_counts()
-    of_dev = of_dev if kind_of_dev == labels else {}  # entity labels without an entity are tags
+    labels, train_counts = train.label_counts()
+    kind_of_dev, dev_counts = dev.label_counts()
+    dev_counts = (
+        dev_counts if kind_of_dev == labels else {}
+    )  # entity labels without an entity are tags
     lengths, unknown = _tokenize_sample(model, train)
     summary = DataSummary(
         len(train),
         len(dev),
         labels,
-        of_train,
-        of_dev,
+        train_counts,
+        dev_counts,
         checks.percentiles(lengths),
         model.max_length,
         None if model.splits_texts else float((lengths > model.max_length).mean()),

@@ -204,11 +204,11 @@ class RDrop(_WithLabelLoss):
         losses = (
             self._compute_divergence(y_pred, again) + self._compute_divergence(again, y_pred)
         ) / 2
-        of_labels = sum(
+        label_loss = sum(
             self._model.loss_share(x, y, outputs, sample_weight, totals)
             for outputs in (y_pred, again)
         )
-        return of_labels + self._alpha * self._compute_loss_share(losses, y, sample_weight, totals)
+        return label_loss + self._alpha * self._compute_loss_share(losses, y, sample_weight, totals)
 
 
 def _read_problem_type(model):

@@ -116,9 +116,9 @@ def _convert_to_columns(answer):
     """Converts a prediction to columns, with a `score_CLASS` column for each class."""
     columns: Row = {}
     for name, value in answer.items():
-        of_classes = isinstance(value, dict)
+        is_per_class = isinstance(value, dict)
         columns |= (
-            {f"score_{label}": value[label] for label in value} if of_classes else {name: value}
+            {f"score_{label}": value[label] for label in value} if is_per_class else {name: value}
         )
     return {
         # Nine digits are exact for float32.

@@ -235,9 +235,9 @@ def task_with(
         # Every task with this setting has this method.
         class_weight = task.class_weight(train, task_settings.pop("class_weight"))  # type: ignore[attr-defined]
     model_class: type[TaskModel] = task.model_class(task_settings)
-    of_long_texts = LONG_TEXT_SETTINGS if "long_texts" in model_class.settings else ()
+    long_text_settings = LONG_TEXT_SETTINGS if "long_texts" in model_class.settings else ()
     for name in task_settings:
-        if name not in (*model_class.settings, *of_long_texts):
+        if name not in (*model_class.settings, *long_text_settings):
             raise InputError(f"{name} is not a setting of {model_class.__name__}.")
     return CheckedTask(task, model_class, task.model_arguments(task_settings), metric, class_weight)
 
@@ -310,7 +310,7 @@ def _train(model, run, settings, strategy, phases, best, train, dev, callbacks, 
             log[0].examples_per_step = settings.batch_size
         # The score comes first, because the log and the checkpoint of the best epoch need the
         # score.
-        of_score = [best] if best_here else []
+        callbacks_of_best = [best] if best_here else []
         progress = TrainingProgress(
             end, step_of, steps_done, "epoch", verbose, best_here and best.metric
         )
@@ -319,7 +319,14 @@ def _train(model, run, settings, strategy, phases, best, train, dev, callbacks, 
             *train,
             batch_size=settings.batch_size,
             validation_data=dev if phase.is_scored else None,
-            callbacks=[StopsIfDiverged(), *of_score, *log, checkpoint, *callbacks, progress],
+            callbacks=[
+                StopsIfDiverged(),
+                *callbacks_of_best,
+                *log,
+                checkpoint,
+                *callbacks,
+                progress,
+            ],
             verbose=0,  # `TrainingProgress` shows the progress.
             class_weight=weights,
         )

@@ -77,8 +77,8 @@ def reader_options() -> dict[str | None, set[str]]:
 
 def reader_help() -> str:
     """Returns the help text about the input files of each `--task`."""
-    of_tasks = [
+    task_help = [
         f"{folder.TASK_NAME} {folder.READS}" for folder in _import_folders() if folder.TASK_NAME
     ]
     notes = [folder.READER_NOTE for folder in _import_folders() if hasattr(folder, "READER_NOTE")]
-    return " ".join([f"--task {'; '.join(of_tasks)}.", *notes])
+    return " ".join([f"--task {'; '.join(task_help)}.", *notes])

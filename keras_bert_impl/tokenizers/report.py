@@ -59,8 +59,8 @@ def tokenizer_report(
         raise InputError("the texts contain no words.")
     ids = tokenizer.tokenize([f" {word}" for word in words]).to_list()
     times = np.array([counts[word] for word in words])
-    lengths = np.array([len(of_word) for of_word in ids])
-    is_unknown = np.array([tokenizer.unk_id in of_word for of_word in ids])
+    lengths = np.array([len(word_ids) for word_ids in ids])
+    is_unknown = np.array([tokenizer.unk_id in word_ids for word_ids in ids])
 
     def listed(scores):
         places = np.argsort(-scores, kind="stable")[:num_words]

@@ -102,22 +102,22 @@ def find_tokens(
     num_words, num_tokens = tf.size(words.starts), tf.size(starts)
 
     last = ends - 1
-    of_word = tf.searchsorted(words.starts, last, side="right") - 1
+    word_indices = tf.searchsorted(words.starts, last, side="right") - 1
     # Without this value, a batch without words would fail.
     word_ends = tf.concat([words.ends, [0]], axis=0)
-    within = (of_word >= 0) & (ends > starts)
+    within = (word_indices >= 0) & (ends > starts)
     # Added tokens may contain the white space after the word.
-    within &= starts < tf.gather(word_ends, tf.maximum(of_word, 0))
-    of_word = tf.where(within, of_word, -1)
+    within &= starts < tf.gather(word_ends, tf.maximum(word_indices, 0))
+    word_indices = tf.where(within, word_indices, -1)
 
     firsts = tf.math.unsorted_segment_min(
-        tf.range(num_tokens), tf.where(within, of_word, num_words), num_words + 1
+        tf.range(num_tokens), tf.where(within, word_indices, num_words), num_words + 1
     )[:-1]
     owns = firsts < num_tokens  # For a word without tokens, `firsts` is the maximum int32.
     holders = tf.searchsorted(ends, words.ends - 1, side="right")
     begins = tf.gather(tf.concat([starts, [tf.int32.max]], axis=0), holders)
     shared = tf.where(begins < words.ends, holders, -1)
-    return WordTokens(of_word, tf.where(owns, firsts, shared), owns)
+    return WordTokens(word_indices, tf.where(owns, firsts, shared), owns)
 
 
 def padded(

@@ -111,10 +111,10 @@ def test_intermediate_layers_match_a_manual_computation():
         [to_numpy(outputs[name]) for name in names]
         for outputs in (model.encoder.with_outputs(*names)(X) for model in (small, large))
     )
-    of_embeddings, of_states = map(to_numpy, objective.variables)
+    embedding_maps, state_maps = map(to_numpy, objective.variables)
     expected = []
     for row, n in enumerate(X["padding_mask"].sum(1)):
-        maps = of_embeddings, of_states, of_states
+        maps = embedding_maps, state_maps, state_maps
         expected += [
             ((states[m][row, :n] @ maps[m] - their_states[2 * m][row, :n]) ** 2).mean()
             for m in range(3)

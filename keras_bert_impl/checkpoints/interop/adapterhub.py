@@ -225,8 +225,10 @@ def to_adapterhub(
     if head == "classifier":
         head_config |= {"use_pooler": False, "bias": True}
     numbers = ["1.weight", "1.bias", "4.weight", "4.bias"]
-    of_head = {f"heads.{name}.{n}": changed[head_name] for n, head_name in zip(numbers, head_names)}
-    return common | {"config": stated}, tensors, common | {"config": head_config}, of_head
+    head_tensors = {
+        f"heads.{name}.{n}": changed[head_name] for n, head_name in zip(numbers, head_names)
+    }
+    return common | {"config": stated}, tensors, common | {"config": head_config}, head_tensors
 
 
 def _match_names(config, name, attention):

@@ -334,11 +334,11 @@ def write_tuned(directory: Path, tuned: Tuned, base_name: str, base: ModelSource
 def write_adapterhub(directory: Path, tuned: Tuned, base_name: str) -> None:
     config, encoder, head, added, changed = tuned
     files = adapterhub.to_adapterhub(encoder, added, changed, head, config, base_name)
-    settings, tensors, head_settings, of_head = files
+    settings, tensors, head_settings, head_tensors = files
     write_json(directory / adapterhub.CONFIG, settings)
     write_json(directory / adapterhub.HEAD_CONFIG, head_settings)
     write_tensors(directory / adapterhub.WEIGHTS, tensors, like=adapterhub.CONFIG)
-    write_tensors(directory / adapterhub.HEAD_WEIGHTS, of_head, like=adapterhub.CONFIG)
+    write_tensors(directory / adapterhub.HEAD_WEIGHTS, head_tensors, like=adapterhub.CONFIG)
 
 
 def _compute_base_checksum(base: ModelSource, config: EncoderConfig, changed: Iterable[str]) -> str:

@@ -39,8 +39,8 @@ def scores_of_questions(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Computes exact match and F1 of each question, float64 [questions], from 0 to 1."""
     is_v1 = examples.is_impossible is None
-    of_questions = _score_v1_questions if is_v1 else _score_v2_questions
-    return of_questions(examples, predictions)
+    score_questions = _score_v1_questions if is_v1 else _score_v2_questions
+    return score_questions(examples, predictions)
 
 
 def _score_v1_questions(examples, predictions):

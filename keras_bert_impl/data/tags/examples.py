@@ -194,7 +194,7 @@ def score_tags(examples: TaggedExamples, predictions: list[list[str]]) -> dict[s
     return {
         **{name: scores[name] for name in ("f1", "precision", "recall", "macro_f1")},
         "accuracy": accuracy(true_labels, predicted),
-        **{f"f1/{name}": of_type["f1"] for name, of_type in scores["types"].items()},
+        **{f"f1/{name}": type_scores["f1"] for name, type_scores in scores["types"].items()},
     }
 
 

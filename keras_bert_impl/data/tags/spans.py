@@ -79,7 +79,7 @@ def read_labels(labels: Iterable[str], scheme: str | None = None) -> EntityLabel
 
 
 @functools.lru_cache(maxsize=256)
-def _read(labels, of_scheme):
+def _read(labels, scheme_letters):
     out = {label: ("O", "") for label in labels & {*OUTSIDE, *_NO_WORDS}}
     inside = labels - set(out)
     if not inside:
@@ -91,7 +91,7 @@ def _read(labels, of_scheme):
         written = {label: match["letter"][0].upper() for label, match in matches.items()}
         letters = set(written.values())
         has_types = all(match["type"] for match in matches.values())
-        is_given = style in _STYLES and letters <= set(of_scheme)
+        is_given = style in _STYLES and letters <= set(scheme_letters)
         if is_given or _is_scheme(letters, style, has_types, matches.values()):
             parts = {
                 label: (_CANONICAL[written[label]], match["type"] or "_")
@@ -104,7 +104,7 @@ def _read(labels, of_scheme):
 
 
 def _is_scheme(letters, style, has_types, matches):
-    if not any(letters <= set(of_scheme) for of_scheme in LETTERS.values()):
+    if not any(letters <= set(scheme_letters) for scheme_letters in LETTERS.values()):
         return False
     if style in _RARE_STYLES:
         return _has_whole_entities(style, matches)
@@ -120,7 +120,7 @@ def _has_whole_entities(style, matches):
         letters[match["type"]].add(match["letter"][0].upper())
     # Without a separator, other letters are the first letter of a type, as in "BOOK" and "LOOK".
     after = set("IEL") if r"[\W_]" in style.pattern else {"I"}
-    return any("B" in of_type and of_type & after for of_type in letters.values())
+    return any("B" in type_letters and type_letters & after for type_letters in letters.values())
 
 
 def _find_prefixed(inside):

@@ -149,13 +149,13 @@ class Signatures:
             return self._trace_ids({name: name for name in self.features()})
         if name == "hub_ids":
             return self._trace_ids({name: HUB_NAMES.get(name, name) for name in self.features()})
-        of_strings = {
+        string_inputs = {
             "serving_default": (self.answers_of_strings, self.strings),
             "tokenize": (self.tokenize, self.strings),
             "embed": (self.embed, {"text": 1}),
             **self.more(),
         }
-        return _trace_strings(*of_strings[name])
+        return _trace_strings(*string_inputs[name])
 
     def features(self) -> tuple[str, ...]:
         return FEATURES

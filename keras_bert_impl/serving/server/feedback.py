@@ -131,8 +131,8 @@ class Feedback:
             predictions = [[_decode(label) for label in row if label] for row in outputs["labels"]]
         size = sum(_ROW_SIZE + sum(map(len, row)) for row in texts)
         name = uuid.uuid4().hex
-        of_model = model.version, model.decisions["labels"], _Columns.of(model)
-        self._answers[name] = _Answer(*of_model, texts, predictions, set(), size)
+        model_facts = model.version, model.decisions["labels"], _Columns.of(model)
+        self._answers[name] = _Answer(*model_facts, texts, predictions, set(), size)
         self._size += size
         while len(self._answers) > _MOST_REQUESTS or self._size > _MOST_TEXT:
             self._size -= self._answers.pop(next(iter(self._answers))).size

@@ -296,10 +296,10 @@ def predict_list(
 def predict_one(model: keras.Model, features: dict[str, Any]) -> Any:
     """Runs `keras.Model.predict_on_batch` on a dict of TensorFlow tensors, with any backend."""
     trace_for_any_shape(model, (features,))
-    of_backend = keras.tree.map_structure(
+    tensors = keras.tree.map_structure(
         lambda feature: keras.ops.convert_to_tensor(feature.numpy()), features
     )
-    return keras.Model.predict_on_batch(model, of_backend)
+    return keras.Model.predict_on_batch(model, tensors)
 
 
 def outputs_of_batch(model: Any, features: dict[str, Any]) -> Any:

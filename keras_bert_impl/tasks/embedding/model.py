@@ -281,12 +281,12 @@ class TextEmbedder(TextVectors, WholeBatchTrainer, TaskModel):
         if self.compares_examples:
             return super().loss_share(x, y, y_pred, sample_weight, totals)
         if self.loss_name == "cosine":
-            of_examples = losses.cosine_losses(y_pred, ops.reshape(y, (-1,)))
+            example_losses = losses.cosine_losses(y_pred, ops.reshape(y, (-1,)))
         else:
-            of_examples = losses.triplet_losses(y_pred, self.margin)
+            example_losses = losses.triplet_losses(y_pred, self.margin)
         if sample_weight is not None:
-            of_examples *= ops.cast(ops.reshape(sample_weight, (-1,)), "float32")
-        return ops.sum(of_examples) / totals
+            example_losses *= ops.cast(ops.reshape(sample_weight, (-1,)), "float32")
+        return ops.sum(example_losses) / totals
 
     # === Files ===
 

@@ -86,11 +86,11 @@ def augment(
             variants[tuple(copy) if is_pair else copy[0]] = None
         texts += variants
         rows += [row] * len(variants)
-    of_rows: dict[str, Any] = {
+    row_fields: dict[str, Any] = {
         name: values and [values[row] for row in rows]
         for name, values in (("labels", examples.labels), ("lines", examples.lines))
     }
-    return dataclasses.replace(examples, texts=texts, **of_rows)
+    return dataclasses.replace(examples, texts=texts, **row_fields)
 
 
 def write_examples(

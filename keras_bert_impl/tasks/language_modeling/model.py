@@ -180,10 +180,10 @@ class MaskedLM(LanguageModel):
         fillings = [None] * len(texts)
         for rows in _batch_masks(list(map(len, per_text)), tokenized.lengths.numpy()):
             scores = self._score_masks(tokenized, rows, [per_text[row] for row in rows])
-            for row, of_text in zip(rows, scores):
+            for row, text_scores in zip(rows, scores):
                 masks = range(len(per_text[row]))
                 fillings[row] = [
-                    self._select_best(of_text[slot], ids, top_k, row) for slot in masks
+                    self._select_best(text_scores[slot], ids, top_k, row) for slot in masks
                 ]
         return fillings
 

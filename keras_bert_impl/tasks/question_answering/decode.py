@@ -125,10 +125,10 @@ def _rank_answers(
 
 def _check_logits(logits, windows):
     if not np.isfinite(logits).all():
-        of_questions = np.zeros(windows.texts.max() + 1)
+        question_flags = np.zeros(windows.texts.max() + 1)
         is_wrong = ~np.isfinite(logits).all(axis=(1, 2))
-        of_questions[windows.texts[is_wrong]] = np.nan
-        check_scores(of_questions, "question")
+        question_flags[windows.texts[is_wrong]] = np.nan
+        check_scores(question_flags, "question")
 
 
 def _find_answer_bounds(windows, columns, block_rows, length):

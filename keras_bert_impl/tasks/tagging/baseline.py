@@ -53,13 +53,13 @@ def compared(
     """
     rows = itertools.chain(true_labels, predicted, simple)
     names = {*labels, *itertools.chain.from_iterable(rows)}
-    outcome, of_simple = (outcome_of(true_labels, rows, names) for rows in (predicted, simple))
+    outcome, simple_outcome = (outcome_of(true_labels, rows, names) for rows in (predicted, simple))
     if "f1" not in outcome.metrics:
-        return Comparison(outcome, {"most_frequent_tag": of_simple})
+        return Comparison(outcome, {"most_frequent_tag": simple_outcome})
     if not outcome.predictions[:, 1].any():
         return Comparison(outcome, {}, (_NO_ENTITY,))
     return Comparison(
-        outcome, {"most_frequent_tag": of_simple}, _report_no_entity(outcome.predictions)
+        outcome, {"most_frequent_tag": simple_outcome}, _report_no_entity(outcome.predictions)
     )
 
 

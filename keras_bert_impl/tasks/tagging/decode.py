@@ -54,16 +54,16 @@ def scores_of_words(
     first = tf.gather(with_unknown, tf.where(firsts >= 0, firsts, num_tokens))
     if aggregation == "first":
         return first
-    of_words, count = tokens.words, tf.size(firsts)
-    segments = tf.where(of_words >= 0, of_words, count), count + 1
+    word_indices, count = tokens.words, tf.size(firsts)
+    segments = tf.where(word_indices >= 0, word_indices, count), count + 1
     if aggregation == "mean":
         combined = tf.math.unsorted_segment_mean(scores, *segments)[:-1]
     else:
         peaks = tf.reduce_max(scores, axis=-1)  # [tokens]
         highest = tf.gather(tf.math.unsorted_segment_max(peaks, *segments), segments[0])
-        is_best = (peaks == highest) & (of_words >= 0)
+        is_best = (peaks == highest) & (word_indices >= 0)
         best = tf.math.unsorted_segment_min(
-            tf.range(num_tokens), tf.where(is_best, of_words, count), count + 1
+            tf.range(num_tokens), tf.where(is_best, word_indices, count), count + 1
         )[:-1]
         combined = tf.gather(with_unknown, tf.minimum(best, num_tokens))
     return tf.where(tokens.owns[:, tf.newaxis], combined, first)

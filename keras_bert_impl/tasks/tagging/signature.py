@@ -54,8 +54,8 @@ class TaggerSignatures(Signatures):
         if self.parts is None:
             labels, scores = self.model.tag(text), self.model.predict(text, verbose=0)
             return [
-                {"num_words": len(row), "labels": row, "scores": of_row}
-                for row, of_row in zip(labels, scores)
+                {"num_words": len(row), "labels": row, "scores": row_scores}
+                for row, row_scores in zip(labels, scores)
             ]
         return [
             {

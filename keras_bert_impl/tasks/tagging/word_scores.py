@@ -56,14 +56,14 @@ def token_targets(
         Tokens without a target have class index 0 and weight 0.
     """
     alignment = align_tokens(sentences, tokenized)
-    of_words = np.concatenate(labels)  # [words of all texts]
-    weights = np.repeat(weights, np.diff(alignment.word_splits)) * (of_words >= 0)
+    word_labels = np.concatenate(labels)  # [words of all texts]
+    weights = np.repeat(weights, np.diff(alignment.word_splits)) * (word_labels >= 0)
     learns = alignment.words >= 0 if all_tokens else alignment.is_first
     tokens = tokenized.token_numbers()
     learns = np.append(learns, False)[tokens] & tokenized.has_most_context
     words = np.append(alignment.words, -1)[tokens]  # [positions]
     return (
-        np.where(learns, np.append(of_words, 0)[words], 0).astype("int32"),
+        np.where(learns, np.append(word_labels, 0)[words], 0).astype("int32"),
         np.where(learns, np.append(weights, 0)[words], 0).astype("float32"),
     )
 
@@ -103,12 +103,14 @@ def word_scores(
     alignment = align_tokens(sentences, tokenized)
     rows, columns = tokenized.columns()
     is_best = tokenized.has_most_context
-    of_tokens = np.zeros((len(alignment.words), outputs.shape[-1]), "float32")
-    of_tokens[tokenized.token_numbers()[is_best]] = outputs[rows[is_best], columns[is_best]]
+    token_outputs = np.zeros((len(alignment.words), outputs.shape[-1]), "float32")
+    token_outputs[tokenized.token_numbers()[is_best]] = outputs[rows[is_best], columns[is_best]]
     tokens = WordTokens(
         _make_int32(alignment.words), _make_int32(alignment.firsts), tf.constant(alignment.owns)
     )
-    scores = decode.scores_of_words(tf.constant(of_tokens), tokens, aggregation, unknown).numpy()
+    scores = decode.scores_of_words(
+        tf.constant(token_outputs), tokens, aggregation, unknown
+    ).numpy()
     parts = zip(alignment.word_splits[:-1], alignment.word_splits[1:])
     return [WordScores(scores[start:end], alignment.firsts[start:end]) for start, end in parts]
 

@@ -137,7 +137,7 @@ class TextClassifier(TaskModel):
         thresholds: dict[str, float] | None = None,
         name: str | None = None,
     ) -> None:
-        of_tokens = None if pooling is None else pooling_named(pooling)
+        token_pooling = None if pooling is None else pooling_named(pooling)
         labels = label_names(num_classes, labels)
         problem_type = problem_type or (REGRESSION if len(labels) == 1 else SINGLE)
         check("problem_type", problem_type, Annotated[str, OneOf(*PROBLEM_TYPES)])
@@ -148,16 +148,16 @@ class TextClassifier(TaskModel):
             len(labels),
             head_dropout,
             name="classifier",
-            pools_tokens=of_tokens is not None,
+            pools_tokens=token_pooling is not None,
         )
         long_texts = LongTexts().changed(long_texts)
         inputs = long_texts.inputs()
 
         def pool_rows(rows):
-            if of_tokens is None:
+            if token_pooling is None:
                 return self.row_vectors(encoder, rows)
             states = encoder(rows)["sequence_output"]  # [rows, length, hidden]
-            return of_tokens.pool(encoder, states, rows["padding_mask"])
+            return token_pooling.pool(encoder, states, rows["padding_mask"])
 
         vectors = long_texts.vectors(pool_rows, inputs, encoder)
         super().__init__(
@@ -355,8 +355,8 @@ class TextClassifier(TaskModel):
         return super().only_here() + pooling
 
     def pooling_names(self) -> list[TensorName]:
-        of_tokens = [] if self.pooling is None else pooling_named(self.pooling).tensors
-        return super().pooling_names() + of_tokens
+        token_tensors = [] if self.pooling is None else pooling_named(self.pooling).tensors
+        return super().pooling_names() + token_tensors
 
     @classmethod
     def saved_settings(cls, source: ModelSource, given: dict[str, Any]) -> dict[str, Any]:

@@ -126,9 +126,9 @@ def open_bytes(path: str | Path) -> Iterator[io.BufferedReader]:
 def files_in(directory: str | Path) -> str:
     """Returns a hint which file of a directory to pass, such as one written by `datasets`."""
     files = sorted(local_path(directory).glob("**/*.arrow"))
-    of_datasets = " `save_to_disk` of `datasets` has written it." if files else ""
+    datasets_hint = " `save_to_disk` of `datasets` has written it." if files else ""
     names = [str(file) for file in files if file.parent == files[0].parent]
-    return f"{of_datasets} Pass {' and '.join(names[:3]) if names else 'a file'}."
+    return f"{datasets_hint} Pass {' and '.join(names[:3]) if names else 'a file'}."
 
 
 def _open_file(path, stack):

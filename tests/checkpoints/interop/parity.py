@@ -85,8 +85,8 @@ def original_outputs(model, features, dtype=torch.float64):
         scores = [big_bird_scores(model.config, layer, length) for layer in scores]
         states = [state[:, :length] for state in states]  # theirs fill the last block
     if model.config.model_type == "longformer":
-        of_global = [layer.double().numpy() for layer in outputs.global_attentions or ()]
-        scores = longformer_scores(scores, of_global, global_mask(features))
+        global_scores = [layer.double().numpy() for layer in outputs.global_attentions or ()]
+        scores = longformer_scores(scores, global_scores, global_mask(features))
     return {"hidden_states": states, "attention_scores": scores, "pooled_output": pooled}
 
 
@@ -122,7 +122,7 @@ def global_mask(features):
     return features.get("global_mask", first) * features["padding_mask"]
 
 
-def longformer_scores(of_windows, of_global, mask):
+def longformer_scores(window_scores, global_scores, mask):
     """Converts the attention of a Longformer in `transformers` to `[batch, heads, query, key]`.
 
     There, each token has its weights on the row's global tokens, then on its window; those of
@@ -131,7 +131,7 @@ def longformer_scores(of_windows, of_global, mask):
     batch, length = mask.shape
     slots = mask.sum(1).max()
     scores = []
-    for layer, windows in enumerate(of_windows):
+    for layer, windows in enumerate(window_scores):
         full = np.zeros((*windows.shape[:3], length))
         reach = (windows.shape[-1] - slots) // 2
         keys = np.arange(length)[:, None] + np.arange(-reach, reach + 1)
@@ -141,7 +141,7 @@ def longformer_scores(of_windows, of_global, mask):
             for slot, key in enumerate(np.flatnonzero(mask[row])):
                 full[row, :, :, key] += windows[row, :, :, slot]
             for slot, query in enumerate(np.flatnonzero(mask[row])):
-                full[row, :, query] = of_global[layer][row, :, :length, slot]
+                full[row, :, query] = global_scores[layer][row, :, :length, slot]
         scores.append(full)
     return scores
 

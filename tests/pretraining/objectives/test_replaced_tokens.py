@@ -90,9 +90,9 @@ def test_training_equals_pytorch(pretrainer, theirs):
         ids, is_replaced = corrupted(features, labels, np.asarray(outputs["sampled_ids"]))
         replaced += is_replaced.sum()
         inputs = their_features(features)
-        of_generator = generator(torch.tensor(features["token_ids"]), **inputs)
+        generated = generator(torch.tensor(features["token_ids"]), **inputs)
         slots = torch.tensor(features["masked_positions"])[..., None].expand(-1, -1, 40).long()
-        words = torch.gather(of_generator.logits, 1, slots)
+        words = torch.gather(generated.logits, 1, slots)
         probabilities = torch.softmax(words, -1).detach().numpy()
         # Samples by inverse CDF. No draw is close enough to a boundary to be ambiguous.
         u = features["replacement_draws"] / DRAW_LIMIT

@@ -153,8 +153,8 @@ def of_label_studio(
         # Other regions, such as choices, describe an entity and have no label.
         if _LABEL_STUDIO_TYPES & {*value, str(region.get("type"))}:
             offsets = value.get("globalOffsets")
-            of_no_label = {"labels": None}
-            entities.append(of_no_label | value | (offsets if isinstance(offsets, dict) else {}))
+            no_label = {"labels": None}
+            entities.append(no_label | value | (offsets if isinstance(offsets, dict) else {}))
     return {text or "text": strings[name], "entities": entities}
 
 
@@ -169,8 +169,8 @@ def of_argilla(row: dict[str, Any]) -> dict[str, Any] | None:
     texts = [value for value in fields.values() if isinstance(value, str)]
     answers = [
         answer["value"]
-        for of_question in responses.values()
-        for answer in (of_question if isinstance(of_question, list) else [])
+        for question_answers in responses.values()
+        for answer in (question_answers if isinstance(question_answers, list) else [])
         if isinstance(answer, dict)
         and answer.get("status", "submitted") == "submitted"
         and isinstance(answer.get("value"), list)

@@ -49,11 +49,11 @@ def groups_of(
         raise InputError(
             f"{source} does not mark documents: no line starts with -DOCSTART- or # newdoc."
         )
-    return [str(bisect.bisect(starts, of_words[0])) for of_words in lines]
+    return [str(bisect.bisect(starts, line_numbers[0])) for line_numbers in lines]
 
 
 def _read_values(table, source, column, lines):
-    first_numbers = {of_words[0] for of_words in lines}
+    first_numbers = {line_numbers[0] for line_numbers in lines}
     values = {}
     for number, read in table.rows:
         if number in first_numbers:
@@ -64,4 +64,4 @@ def _read_values(table, source, column, lines):
                 values[number] = str(value)
             except InputError as error:
                 raise InputError(f"{source}, {table.unit} {number}: {error}") from error
-    return [values[of_words[0]] for of_words in lines]
+    return [values[line_numbers[0]] for line_numbers in lines]

@@ -133,9 +133,9 @@ def _transpose_columns(table):
     )
     if not columns or not are_long or not find_name(table, (*WORDS, *TEXTS)):
         return None
-    of_words = columns[list(table).index(find_name(table, (*WORDS, *TEXTS)))]
+    words = columns[list(table).index(find_name(table, (*WORDS, *TEXTS)))]
     has_lists = any(isinstance(row, list) for column in columns for row in column[:1])
-    if not of_words or not has_lists or not isinstance(of_words[0], (list, str)):
+    if not words or not has_lists or not isinstance(words[0], (list, str)):
         return None
     return [dict(zip(table, row)) for row in zip(*columns)]
 
